@@ -1,0 +1,71 @@
+"""64-bit hashes of keys.
+
+`mix` (MurmurHash3's finaliser) is a bijection: two integers hash alike only if they are equal, so
+keys of up to 64 bits need no check afterwards. Longer keys are hashed word by word, and whoever
+emits a combination compares the true keys.
+
+Bits are used from both ends: an index takes the highest, Spark's buckets the lowest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braided.kernels.memory import inlined, kernel
+
+_A = np.uint64(0xFF51AFD7ED558CCD)
+_B = np.uint64(0xC4CEB9FE1A85EC53)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_33 = np.uint64(33)
+_29 = np.uint64(29)
+_8 = np.uint64(8)
+
+
+@inlined
+def mix(x):
+    x ^= x >> _33
+    x *= _A
+    x ^= x >> _33
+    x *= _B
+    x ^= x >> _33
+    return x
+
+
+@inlined
+def fold(h, word):
+    """Add one more word to a running hash."""
+    return mix((h ^ word) * _GOLDEN + (h >> _29))
+
+
+@kernel
+def hash_words(words, out):
+    """Bijective hashes of 64-bit words."""
+    for i in range(words.shape[0]):
+        out[i] = np.int64(mix(np.uint64(words[i])))
+
+
+@kernel
+def fold_words(words, out):
+    """Fold one more key column, given as 64-bit words, into running hashes."""
+    for i in range(words.shape[0]):
+        out[i] = np.int64(fold(np.uint64(out[i]), np.uint64(words[i])))
+
+
+@kernel
+def hash_bytes(offsets, data, seed, out):
+    """One word per byte string `data[offsets[i]:offsets[i + 1]]`, equal for equal strings."""
+    for i in range(out.shape[0]):
+        at, end = offsets[i], offsets[i + 1]
+        h = np.uint64(seed) ^ (np.uint64(end - at) * _GOLDEN)
+        while end - at >= 8:
+            word = np.uint64(0)
+            for b in range(8):
+                word |= np.uint64(data[at + b]) << (np.uint64(b) * _8)
+            h = fold(h, word)
+            at += 8
+        if at < end:
+            word = np.uint64(0)
+            for b in range(end - at):
+                word |= np.uint64(data[at + b]) << (np.uint64(b) * _8)
+            h = fold(h, word)
+        out[i] = np.int64(h)

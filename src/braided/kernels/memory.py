@@ -1,0 +1,35 @@
+"""Reading arrays by address, so that one compiled kernel serves any number of streams.
+
+A Numba function is compiled per argument type; a tuple of n arrays would mean one compilation per
+n. Instead a kernel gets a small table of addresses (`SideTable` rows) and reads through it. Whoever
+fills the table keeps the arrays alive for the call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+kernel = njit(nogil=True, cache=True, error_model="numpy")
+inlined = njit(nogil=True, cache=True, inline="always", error_model="numpy")
+
+
+def _loader(bits: int, result: Any) -> Any:
+    def load(typing_context: Any, address: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            value = builder.load(builder.gep(pointer, [arguments[1]]))
+            return value if bits == 64 else builder.sext(value, ir.IntType(64))
+
+        return result(types.int64, types.int64), generate
+
+    return load
+
+
+load_int64 = intrinsic(_loader(64, types.int64))
+load_int32 = intrinsic(_loader(32, types.int64))
+load_int16 = intrinsic(_loader(16, types.int64))
+load_int8 = intrinsic(_loader(8, types.int64))

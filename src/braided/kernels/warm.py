@@ -1,0 +1,83 @@
+"""Compiling all kernels before they are needed.
+
+Numba keeps compiled code beside the source, or in `NUMBA_CACHE_DIR`, or, where neither can be
+written, in the user's cache directory; if none can be written, kernels are compiled in memory.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from braided.kernels import counting, gather, hashing, index, probe
+
+
+def warm_up() -> float:
+    """Compile every kernel, or load it from the cache; the seconds it took.
+
+    Run it once when a machine or image is set up, so that no job waits for compilation.
+    """
+    began = time.perf_counter()
+    _hashing()
+    _index_and_counting()
+    _probe()
+    _gather()
+    return time.perf_counter() - began
+
+
+def _longs(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def _ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+def _hashing() -> None:
+    out = _longs(0)
+    hashing.hash_words(_longs(1), out)
+    hashing.fold_words(_longs(1), out)
+    hashing.hash_bytes(_longs(0, 1), np.zeros(1, np.uint8), 0, out)
+
+
+def _index_and_counting() -> None:
+    hashes, times, link, head = _longs(1), _longs(1), _ints(-1), np.full(64, -1, np.int32)
+    rank, keep = _longs(1), np.ones(1, np.bool_)
+    index.insert(hashes, link, head, 58, 0, 0, 1)
+    counting.rank_in_stream(times, 0, rank)
+    counting.rank_in_key(hashes, hashes, times, link, rank, 0, 0, 0, 1)
+    counting.inside_stream_window(_ints(0), times, times, rank, 0, 0, 1, 1, keep)
+    counting.inside_key_window(
+        _ints(0), times, hashes, hashes, times, link, head, 58, rank, 0, 1, keep
+    )
+    counting.pushed_out_of_key(hashes, hashes, link, head, 58, rank, 0, 0, 1, 1, keep)
+    index.undo(hashes, link, head, 58, 0, 0, 1)
+    index.expired_prefix(times, 0)
+    index.never_falls(times, 0)
+
+
+def _probe() -> None:
+    sides = np.zeros((2, probe.SIDE_COLUMNS), np.int64)
+    levels = np.zeros((2, 2), np.int64)
+    probe.enumerate_combinations(
+        sides,
+        _longs(0, 1),
+        levels,
+        np.zeros((2, probe.CURSOR_COLUMNS), np.int64),
+        _longs(0, 0, 0),
+        _longs(0, 0),
+        np.zeros((2, probe.TALLY_COLUMNS), np.int64),
+        np.zeros((2, 1), np.int32),
+    )
+
+
+def _gather() -> None:
+    values = _longs(1)
+    addresses, chunk, offset = _longs(values.ctypes.data), _ints(0), _ints(0)
+    gather.locate(_longs(0, 1 << 62), _ints(0), chunk, offset)
+    gather.gather_8_bytes(addresses, chunk, offset, 1, _longs(0))
+    gather.gather_4_bytes(addresses, chunk, offset, _ints(0))
+    gather.gather_2_bytes(addresses, chunk, offset, np.zeros(1, np.int16))
+    gather.gather_1_byte(addresses, chunk, offset, np.zeros(1, np.int8))
+    gather.gather_bits(_longs(0), _longs(0), chunk, offset, np.zeros(1, np.uint8))

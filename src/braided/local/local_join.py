@@ -1,0 +1,151 @@
+"""A join in this process, fed batch by batch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from braided.policies.statistics import Statistics
+from braided.query.errors import InvalidType, InvalidValue
+from braided.query.join_query import JoinQuery
+from braided.runtime import snapshot
+from braided.runtime.engine import PIECE_ROWS, Engine
+from braided.runtime.intake import Arrival
+
+
+class LocalJoin:
+    """Joins streams in this process.
+
+    `push` takes a batch (any of the streams, as Arrow tables) and returns the new results; `stream`
+    does the same piece by piece; `end` returns what waited for the end. A push that raises leaves
+    the state as it was. Not for use by several threads at once, except `stats`.
+
+    `schemas` may tell the streams' schemas beforehand; else each is learned from its first batch,
+    and results have no columns until all are known.
+    """
+
+    def __init__(
+        self, query: JoinQuery, *, schemas: Mapping[str, pa.Schema] | None = None
+    ) -> None:
+        if not isinstance(query, JoinQuery):
+            raise InvalidType(f"LocalJoin needs a bd.JoinQuery; got {query!r}")
+        self.query = query
+        self._engine = Engine(query)
+        self._engine.learn(schemas or {})
+        self._unread: Iterator[pa.Table] | None = None
+        self._held: list[pa.Table] = []
+        self._ended = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The result's schema; without columns until every stream's schema is known."""
+        return self._engine.schema
+
+    def push(self, batch: Mapping[str, Any]) -> pa.Table:
+        """Process a batch; the new results as one table."""
+        arrivals = self._accept("push", batch)
+        return self._table(self._engine.step(arrivals, eager=False))
+
+    def stream(self, batch: Mapping[str, Any], *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
+        """Process a batch; the new results in tables of at most `chunk_rows` rows.
+
+        Memory stays bounded however many results there are. What is not read is not lost: the next
+        `push`, `stream` or `end` hands it out first. If reading raises, the state is as before the
+        batch, and the tables already read of it are void.
+        """
+        check_rows("chunk_rows", chunk_rows)
+        arrivals = self._accept("stream", batch)
+        work = self._engine.step(arrivals, piece_rows=chunk_rows, eager=True)
+        held, self._held = self._held, []
+        self._unread = itertools.chain(held, work)
+        return self._read(self._unread)
+
+    def end(self) -> pa.Table:
+        """Declare all streams ended; the results that waited for that."""
+        self._check_open("end")
+        self._hold_unread()
+        table = self._table(self._engine.finish())
+        self._ended = True
+        return table
+
+    def late(self) -> dict[str, pa.Table]:
+        """The late rows since the last call, by stream; all of a stream's columns."""
+        handed = {}
+        for i, stream in enumerate(self._engine.streams):
+            if stream is not None:
+                batches, self._engine.late[i] = self._engine.late[i], []
+                handed[stream.layout.stream.name] = pa.Table.from_batches(batches, stream.layout.schema)
+        return handed
+
+    def stats(self) -> Statistics:
+        """An immutable picture of the join now; may be called at any time, from any thread."""
+        return self._engine.statistics()
+
+    def explain(self) -> str:
+        """The plan, and what was last decided."""
+        seen = self.stats()
+        lines = [self.query.explain()]
+        if seen.driver_streams:
+            lines.append(f"last batch: driver streams {', then '.join(seen.driver_streams)}")
+            for driver, order in seen.probe_orders.items():
+                lines.append(f"  {driver} probes {', then '.join(order)}")
+        return "\n".join(lines)
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes (Arrow IPC, versioned); between batches only."""
+        if self._unread is not None or self._held:
+            raise InvalidValue("snapshot: a stream() is not read to its end; read it first")
+        return snapshot.save(self._engine)
+
+    def restore(self, data: bytes) -> LocalJoin:
+        """Bring this join to a saved state of the same query; returns itself."""
+        engine = Engine(self.query)
+        snapshot.load(engine, data)
+        self._engine, self._unread, self._held = engine, None, []
+        self._ended = engine.watermark.ended
+        return self
+
+    def _accept(self, call: str, batch: Mapping[str, Any]) -> list[Arrival | None]:
+        self._check_open(call)
+        if not isinstance(batch, Mapping):
+            raise InvalidType(f"a batch must map stream names to tables; got {type(batch).__name__}")
+        self._hold_unread()
+        return self._engine.accept(batch)
+
+    def _hold_unread(self) -> None:
+        """Finish a batch whose reader stopped early, and keep its results."""
+        if self._unread is not None:
+            unread, self._unread = self._unread, None
+            self._held.extend(unread)
+
+    def _read(self, work: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        try:
+            for table in work:  # not "yield from": closing the reader must not close the work
+                yield table
+        except GeneratorExit:
+            return
+        except BaseException:
+            self._unread = None
+            raise
+        if self._unread is work:
+            self._unread = None
+
+    def _table(self, work: Iterator[pa.Table]) -> pa.Table:
+        tables = list(work)
+        tables, self._held = self._held + tables, []
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def _check_open(self, call: str) -> None:
+        if self._ended:
+            raise InvalidValue(f"{call}: this join has ended; make a new LocalJoin to join more rows")
+
+
+def check_rows(option: str, rows: object) -> None:
+    """Raise unless `rows` is a positive whole number."""
+    if isinstance(rows, bool) or not isinstance(rows, int):
+        raise InvalidType(f"{option} must be a whole number of rows; got {rows!r}")
+    if rows < 1:
+        raise InvalidValue(f"{option} must be at least 1; got {rows}")

@@ -1,0 +1,132 @@
+"""Which columns of a stream are stored, and how results are put together from them.
+
+Only what the query can still need is stored: keys (to compare them), times, what `where` reads and
+what `select` asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from braided.query.errors import InvalidValue, UnknownName, did_you_mean
+from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.stream import Stream
+from braided.state.keys import check_key_type
+from braided.state.storable import storable_type
+from braided.state.times import check_time_type, result_time_type
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The stored columns of one stream, and where its key and time are among them."""
+
+    stream: Stream
+    schema: pa.Schema
+    columns: tuple[str, ...]
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """Names and stored types."""
+        return pa.schema([(c, storable_type(self.schema.field(c).type)) for c in self.columns])
+
+    @property
+    def keys(self) -> list[int]:
+        """Where the key columns are among the stored ones."""
+        return [self.columns.index(c) for c in self.stream.key_columns]
+
+    def place(self, column: str) -> int:
+        """Where a column is among the stored ones."""
+        return self.columns.index(column)
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """One column of the result: its name, and the stream and column it comes from."""
+
+    name: str
+    stream: int
+    column: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Output:
+    """The columns of the result in order, and the type of `result_time` (None: there is none)."""
+
+    columns: tuple[OutputColumn, ...]
+    time_type: pa.DataType | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the result."""
+        fields = [(c.name, c.type) for c in self.columns]
+        return pa.schema(fields + ([(RESULT_TIME, self.time_type)] if self.time_type else []))
+
+
+def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
+    """What to store of a stream; missing columns and unfit types raise."""
+    used = _used_columns(query, stream)
+    for column, use in used.items():
+        _require_column(stream, column, use, schema)
+    for column in stream.key_columns:
+        check_key_type(stream, column, schema.field(column).type)
+    if stream.time is not None:
+        check_time_type(stream, schema.field(stream.time).type)
+    everything = query.select is None
+    columns = tuple(c for c in schema.names if everything or c in used)
+    return Layout(stream, schema, columns)
+
+
+def output_of(query: JoinQuery, layouts: Sequence[Layout]) -> Output:
+    """The result's columns; two with the same name raise."""
+    at = {name: i for i, name in enumerate(query.names)}
+    if query.selected is not None:
+        wanted = [(name, at[stream], column) for name, stream, column in query.selected]
+    else:
+        wanted = [
+            (f"{layout.stream.name}_{column}", i, column)
+            for i, layout in enumerate(layouts)
+            for column in layout.schema.names
+        ]
+    _check_clashes(query, wanted)
+    schemas = [layout.schema for layout in layouts]
+    columns = tuple(OutputColumn(n, i, c, schemas[i].field(c).type) for n, i, c in wanted)
+    return Output(columns, result_time_type(query.streams, schemas))
+
+
+def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:
+    """Columns the query names, each with what for."""
+    used = {c: "key" for c in stream.key_columns}
+    if stream.time is not None:
+        used.setdefault(stream.time, "time")
+    for name, source, column in query.selected or ():
+        if source == stream.name:
+            used.setdefault(column, f"select {name!r}")
+    for source, column in sorted(query.condition.columns() if query.condition else ()):
+        if source == stream.name:
+            used.setdefault(column, "where")
+    return used
+
+
+def _require_column(stream: Stream, column: str, use: str, schema: pa.Schema) -> None:
+    if column not in schema.names:
+        raise UnknownName(
+            f"stream {stream.name!r}: no column {column!r} (used as {use}); "
+            f"{did_you_mean(column, schema.names)}"
+        )
+
+
+def _check_clashes(query: JoinQuery, wanted: Iterable[tuple[str, int, str]]) -> None:
+    timed = any(s.time for s in query.streams)
+    taken: dict[str, str] = {RESULT_TIME: "the result's time"} if timed else {}
+    for name, i, column in wanted:
+        source = f"{query.names[i]}.{column}"
+        if name in taken:
+            raise InvalidValue(
+                f"output name {name!r} is wanted by {taken[name]} and by {source}; "
+                "rename a stream, or name the output columns with select"
+            )
+        taken[name] = source

@@ -1,0 +1,17 @@
+"""Unlimited: every row may probe every partner. The only allowance of an exact join."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from braided.policies.decisions import UNLIMITED, Turn
+
+
+@dataclass(frozen=True)
+class Unlimited:
+    """No limit on any half-join."""
+
+    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[int, ...]:
+        """No limit."""
+        return (UNLIMITED,) * len(order)

@@ -1,0 +1,16 @@
+"""Fixed: partners are probed in the order the query lists its streams. The baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from braided.policies.decisions import HalfJoinCounts, Turn
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The query's own order."""
+
+    def order(self, driver: int, turn: Turn, counts: HalfJoinCounts) -> tuple[int, ...]:
+        """Every stream but the driver, in the order of the query."""
+        return tuple(s for s in range(len(turn.stored_rows)) if s != driver)

@@ -1,0 +1,70 @@
+"""What policies decide on, and what users read: an immutable picture of a running join."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StreamStatistics:
+    """Counts of one stream since the start, and what its side state holds now."""
+
+    rows_in: int = 0
+    late_rows: int = 0
+    null_keys: int = 0
+    null_times: int = 0
+    live_rows: int = 0
+    live_bytes: int = 0
+    expired_rows: int = 0
+    purged_rows: int = 0
+    newest_us: int | None = None
+
+
+@dataclass(frozen=True)
+class HalfJoinStatistics:
+    """Rows of one stream (with what they met so far) looked up in the state of another.
+
+    `allowance` is how many rows may probe in a batch; None means all.
+    """
+
+    probes: int = 0
+    matches: int = 0
+    allowance: int | None = None
+
+    @property
+    def productivity(self) -> float:
+        """Matches per probing row."""
+        return self.matches / self.probes if self.probes else 0.0
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream."""
+
+    results: int
+    batches: int
+    watermark_us: int | None
+    streams: Mapping[str, StreamStatistics]
+    half_joins: Mapping[tuple[str, str], HalfJoinStatistics]
+    spilled_bytes: int = 0
+    driver_streams: tuple[str, ...] = ()
+    probe_orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Only plain values; a half-join is named "probing->probed"."""
+        return {
+            "results": self.results,
+            "batches": self.batches,
+            "watermark_us": self.watermark_us,
+            "streams": {name: dataclasses.asdict(s) for name, s in self.streams.items()},
+            "half_joins": {
+                f"{probing}->{probed}": dataclasses.asdict(h)
+                for (probing, probed), h in self.half_joins.items()
+            },
+            "spilled_bytes": self.spilled_bytes,
+            "driver_streams": list(self.driver_streams),
+            "probe_orders": {name: list(order) for name, order in self.probe_orders.items()},
+        }

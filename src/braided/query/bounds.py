@@ -1,0 +1,101 @@
+"""The one time condition of a join: a matrix of bounds, closed by shortest paths.
+
+A combination is inside iff `time_j - time_i <= D[i][j]` for every ordered pair of streams.
+A time window of stream i is `D[i][j] = window_i` for all j: with `now` the newest time of the
+combination, `now - time_i <= window_i`. A `within` bound tightens single entries.
+
+Closing by shortest paths changes no result (a path's bounds add up), and tells how long a row of
+stream i can still meet rows to come: `retention_i = max over j of D[i][j]`.
+
+    orders.window = 2 h, payments.window = 2 h, within(orders, payments) = (0, 1 h)
+
+    D           orders   payments
+    orders         0        1 h      a payment comes at most 1 h after its order
+    payments       0         0       ... and never before it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from braided.query.durations import to_text
+from braided.query.errors import InvalidValue
+from braided.query.stream import Stream
+
+INFINITE_US = 1 << 61
+Pair: TypeAlias = tuple[str, str]
+Within: TypeAlias = tuple[tuple[Pair, tuple[str, str]], ...]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The closed matrix; an entry of `INFINITE_US` is no bound."""
+
+    matrix: tuple[tuple[int, ...], ...]
+
+    @property
+    def any(self) -> bool:
+        """Whether any pair of streams is bounded at all."""
+        return any(
+            bound < INFINITE_US
+            for i, row in enumerate(self.matrix)
+            for j, bound in enumerate(row)
+            if i != j
+        )
+
+    def retention_us(self, i: int) -> int:
+        """How far the watermark must pass a row of stream i before it can meet no row to come."""
+        return max(bound for j, bound in enumerate(self.matrix[i]) if j != i)
+
+
+def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, int]]) -> Bounds:
+    """Bounds of the streams' windows and of `(first, second, low_us, high_us)` entries, closed."""
+    size = len(streams)
+    matrix = [[INFINITE_US] * size for _ in range(size)]
+    for i, stream in enumerate(streams):
+        for j in range(size):
+            window_us = stream.window_us
+            matrix[i][j] = 0 if i == j else INFINITE_US if window_us is None else window_us
+    for first, second, low_us, high_us in within_us:
+        matrix[first][second] = min(matrix[first][second], high_us)
+        matrix[second][first] = min(matrix[second][first], -low_us)
+    _shorten(matrix, [s.name for s in streams])
+    return Bounds(tuple(tuple(row) for row in matrix))
+
+
+def _shorten(matrix: list[list[int]], names: Sequence[str]) -> None:
+    """Floyd-Warshall in place; a negative cycle is a contradiction."""
+    size = len(matrix)
+    direct = [list(row) for row in matrix]
+    via = [[j for j in range(size)] for _ in range(size)]
+    for k in range(size):
+        for i in range(size):
+            for j in range(size):
+                if matrix[i][k] >= INFINITE_US or matrix[k][j] >= INFINITE_US:
+                    continue
+                if matrix[i][k] + matrix[k][j] < matrix[i][j]:
+                    if i == j:
+                        _contradiction(i, k, via, direct, names)
+                    matrix[i][j] = matrix[i][k] + matrix[k][j]
+                    via[i][j] = via[i][k]
+
+
+def _contradiction(
+    i: int, k: int, via: list[list[int]], direct: list[list[int]], names: Sequence[str]
+) -> None:
+    path = [i]
+    for goal in (k, i):
+        while path[-1] != goal or len(path) == 1:
+            path.append(via[path[-1]][goal])
+    steps = [
+        f"{names[b]} - {names[a]} <= {to_text(direct[a][b])}"
+        for a, b in zip(path, path[1:], strict=False)
+    ]
+    total = to_text(sum(direct[a][b] for a, b in zip(path, path[1:], strict=False)))
+    raise InvalidValue(
+        "within: the bounds contradict each other along the cycle "
+        f"{' -> '.join(names[p] for p in path)}: {'; '.join(steps)}; "
+        f"together they ask for a time before itself ({total}); loosen one of them"
+    )

@@ -1,0 +1,102 @@
+"""Durations as people write them, kept as one canonical text and read as whole microseconds.
+
+>>> to_us("1 hour 30 minutes")
+5400000000
+>>> to_text(5_400_000_000)
+'90 minutes'
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TypeAlias
+
+from braided.query.errors import InvalidType, InvalidValue
+
+Duration: TypeAlias = str | timedelta
+
+_UNIT_US = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_SHORT = {
+    "w": "week",
+    "d": "day",
+    "h": "hour",
+    "hr": "hour",
+    "m": "minute",
+    "min": "minute",
+    "s": "second",
+    "sec": "second",
+    "ms": "millisecond",
+    "us": "microsecond",
+    "µs": "microsecond",
+}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*,?")
+
+MAX_US = 1 << 60  # 36,000 years: the kernels add two such values to a time without overflow
+
+
+def to_us(duration: Duration, *, owner: str = "duration") -> int:
+    """The duration in microseconds; a text may start with '-'."""
+    if isinstance(duration, timedelta):
+        us = duration // timedelta(microseconds=1)
+    elif isinstance(duration, str):
+        us = _parse(duration, owner)
+    else:
+        raise InvalidType(
+            f"{owner} must be a duration such as '10 minutes' or a timedelta; "
+            f"got {duration!r} ({type(duration).__name__})"
+        )
+    if abs(us) > MAX_US:
+        raise InvalidValue(f"{owner} must be shorter than 36,000 years; got {duration!r}")
+    return us
+
+
+def to_text(us: int) -> str:
+    """The canonical text: a whole number of the largest unit that fits."""
+    if us == 0:
+        return "0 seconds"
+    sign, size = ("-", -us) if us < 0 else ("", us)
+    for unit, unit_us in _UNIT_US.items():
+        if unit != "week" and size % unit_us == 0:
+            count = size // unit_us
+            return f"{sign}{count} {unit}{'' if count == 1 else 's'}"
+    raise AssertionError("one microsecond divides every duration")
+
+
+def _parse(text: str, owner: str) -> int:
+    body = text.strip().lower()
+    sign = -1 if body.startswith("-") else 1
+    body = body.removeprefix("-")
+    total, at = 0.0, 0
+    exact = 0
+    while at < len(body):
+        part = _PART.match(body, at)
+        unit = part and _unit(part.group(2))
+        if not part or not unit:
+            break
+        number = part.group(1)
+        if "." in number:
+            total += float(number) * _UNIT_US[unit]
+        else:
+            exact += int(number) * _UNIT_US[unit]
+        at = part.end()
+    if at < len(body) or not body:
+        raise InvalidValue(
+            f"{owner} must be a duration such as '10 minutes', '2 hours' or '100 ms'; got {text!r}"
+        )
+    return sign * (exact + round(total))
+
+
+def _unit(word: str) -> str | None:
+    if word in _SHORT:
+        return _SHORT[word]
+    singular = word.removesuffix("s")
+    return singular if singular in _UNIT_US else None

@@ -1,0 +1,83 @@
+"""A query in plain words: what joins, how long rows stay, what comes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from braided.query.bounds import INFINITE_US, Within
+from braided.query.durations import to_text
+
+if TYPE_CHECKING:
+    from braided.query.join_query import JoinQuery
+    from braided.query.stream import Stream
+
+
+def explain(query: JoinQuery) -> str:
+    """The plan, in words and as a tree."""
+    keys = " = ".join(f"{s.name}.{_key(s)}" for s in query.streams)
+    lines = [
+        f"Join of {len(query.streams)} streams, {keys}.",
+        "A result is one row of each stream with equal, non-null keys"
+        + (", inside every bound below." if query.windowed else "; time does not limit it."),
+        "",
+        "mjoin (one operator; each stream's new rows probe the others)",
+    ]
+    for i, stream in enumerate(query.streams):
+        last = i == len(query.streams) - 1
+        lines.append(f"{'└─' if last else '├─'} {stream.name}: {_stay(query, i)}")
+    lines += ["", *_conditions(query), *_output(query), _policies(query)]
+    return "\n".join(lines)
+
+
+def _key(stream: Stream) -> str:
+    columns = stream.key_columns
+    return columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+
+
+def _stay(query: JoinQuery, i: int) -> str:
+    stream = query.streams[i]
+    retention_us = query.bounds.retention_us(i)
+    words = []
+    if stream.count_window:
+        count = stream.count_window
+        words.append(f"a row stays until {count.rows} newer rows of its {count.per} came")
+    elif retention_us >= INFINITE_US:
+        words.append("a row stays for ever")
+    if retention_us < INFINITE_US:
+        words.append(f"a row is forgotten {to_text(max(0, retention_us))} after its {stream.time}")
+    if query.windowed:
+        words.append(f"rows may come {to_text(stream.lateness_us)} out of order")
+    if stream.unique:
+        words.append("keys are unique (promised)")
+    if stream.arrival != "any":
+        words.append(f"rows come {stream.arrival} (promised)")
+    return "; ".join(words)
+
+
+def _conditions(query: JoinQuery) -> list[str]:
+    lines = []
+    pairs: Within = query.within or ()  # type: ignore[assignment]
+    for (first, second), (low, high) in pairs:
+        lines.append(f"within: {second} comes from {low} to {high} after {first}")
+    if query.where is not None:
+        lines.append(f"where: {query.where}")
+    if query.counts:
+        lines.append("Results wait until the watermark has passed them, because windows count rows.")
+    return lines
+
+
+def _output(query: JoinQuery) -> list[str]:
+    if query.select is None:
+        columns = "all columns as <stream>_<column>"
+    else:
+        columns = ", ".join(f"{name} (from {source})" for name, source in dict(query.select).items())
+    timed = any(s.time for s in query.streams)
+    return [f"output: {columns}{', result_time (the newest time)' if timed else ''}"]
+
+
+def _policies(query: JoinQuery) -> str:
+    tuning = query.tuning
+    return (
+        f"policies: driver stream by {tuning.driver_stream}, probe order by {tuning.probe_order}, "
+        f"{tuning.expiry} expiry (none of them changes the result)"
+    )

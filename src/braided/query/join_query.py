@@ -1,0 +1,286 @@
+"""What is joined, and what comes out: the whole of a query's meaning, plus how to run it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from braided.query import condition, explain
+from braided.query.bounds import Bounds, Within, close
+from braided.query.durations import Duration, to_text, to_us
+from braided.query.errors import (
+    BraidedError,
+    InvalidType,
+    InvalidValue,
+    UnknownName,
+    did_you_mean,
+)
+from braided.query.stream import Stream
+from braided.query.tuning import Tuning
+from braided.query.values import PlainDict, freeze, value_class
+
+WithinOption: TypeAlias = Mapping[tuple[str, str], Duration | tuple[Duration, Duration]]
+MAX_STREAMS = 8
+RESULT_TIME = "result_time"
+
+
+@value_class
+class JoinQuery(PlainDict):
+    """A join of two to eight streams on a common key.
+
+    A result is a combination of one row of each stream with equal, non-null keys, inside every
+    window and `within` bound, for which `where` is true. `select` maps output names to
+    `stream.column`; without it all columns come out as `<stream>_<column>`.
+    """
+
+    streams: Sequence[Stream]
+    on: None = None
+    within: WithinOption | None = dataclasses.field(default=None, kw_only=True)
+    where: str | None = dataclasses.field(default=None, kw_only=True)
+    select: Mapping[str, str] | None = dataclasses.field(default=None, kw_only=True)
+    plan: str = dataclasses.field(default="mjoin", kw_only=True)
+    tuning: Tuning = dataclasses.field(default=Tuning(), kw_only=True)
+    overload: None = dataclasses.field(default=None, kw_only=True)
+    memory: None = dataclasses.field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        freeze(self, streams=_streams(self.streams), tuning=_tuning(self.tuning))
+        for option, value, available in (
+            ("on", self.on, None),
+            ("plan", self.plan, "mjoin"),
+            ("overload", self.overload, None),
+            ("memory", self.memory, None),
+        ):
+            if value != available:
+                raise InvalidValue(
+                    f"{option}={value!r} is not available in this version; use {available!r}"
+                )
+        self._check_streams()
+        freeze(self, within=_within(self.within, self.names))
+        freeze(self, select=_select(self.select, self.names))
+        self._check_times()
+        self._check_tuning()
+        if self.where is not None:
+            for stream, column in sorted(condition.parse(self.where).columns()):
+                _known(stream, self.names, f"where uses {stream}.{column}")
+        _ = self.bounds
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The streams' names, in order."""
+        return tuple(s.name for s in self.streams)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The closed matrix of time bounds."""
+        at = {name: i for i, name in enumerate(self.names)}
+        pairs: Within = self.within or ()  # type: ignore[assignment]
+        return close(
+            self.streams, [(at[a], at[b], to_us(low), to_us(high)) for (a, b), (low, high) in pairs]
+        )
+
+    @property
+    def counts(self) -> bool:
+        """Whether any stream has a count window, so that results wait for the watermark."""
+        return any(s.count_window for s in self.streams)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether time limits what may join, so that rows can come too late."""
+        return self.counts or self.bounds.any
+
+    @property
+    def condition(self) -> condition.Condition | None:
+        """The parsed `where`."""
+        return None if self.where is None else condition.parse(self.where)
+
+    @property
+    def selected(self) -> tuple[tuple[str, str, str], ...] | None:
+        """(output name, stream, column) of `select`, or None for all columns."""
+        if self.select is None:
+            return None
+        pairs: Iterable[tuple[str, str]] = self.select  # type: ignore[assignment]
+        return tuple((name, *source.split(".", 1)) for name, source in pairs)  # type: ignore[misc]
+
+    def explain(self) -> str:
+        """The plan, in words and as a tree."""
+        return explain.explain(self)
+
+    def fingerprint(self) -> str:
+        """Identifies the query's meaning; plan, tuning and budgets are not meaning."""
+        text = json.dumps(self.meaning(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def meaning(self) -> dict[str, Any]:
+        """The part of the query that decides the result."""
+        said = self.to_dict()
+        return {name: said[name] for name in ("streams", "within", "where", "select") if name in said}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Only plain values; `from_dict` undoes it."""
+        said = super().to_dict()
+        if self.within:
+            pairs: Within = self.within  # type: ignore[assignment]
+            said["within"] = [
+                {"streams": [a, b], "from": low, "to": high} for (a, b), (low, high) in pairs
+            ]
+        if self.select:
+            said["select"] = dict(self.select)
+        return said
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> JoinQuery:
+        """The query `to_dict` described; unknown names raise with a hint."""
+        options = dict(data) if isinstance(data, Mapping) else data
+        if isinstance(options, dict) and isinstance(options.get("streams"), list | tuple):
+            options["streams"] = [
+                s if isinstance(s, Stream) else Stream.from_dict(s) for s in options["streams"]
+            ]
+        return super().from_dict(options)
+
+    def _check_streams(self) -> None:
+        for i, name in enumerate(self.names):
+            if name in self.names[:i]:
+                raise InvalidValue(f"stream {name!r} is given twice; stream names must differ")
+        for stream in self.streams:
+            if stream.key is None:
+                raise InvalidValue(f"stream {stream.name!r}: key is missing; name its key column")
+            if len(stream.key) != len(self.streams[0].key or ()):
+                raise InvalidValue(
+                    f"stream {stream.name!r}: key has {len(stream.key)} columns "
+                    f"({', '.join(stream.key)}); stream {self.names[0]!r} has "
+                    f"{len(self.streams[0].key or ())} ({', '.join(self.streams[0].key or ())}); "
+                    "all keys need the same number"
+                )
+            if stream.freshness is not None:
+                raise InvalidValue(
+                    f"stream {stream.name!r}: freshness={stream.freshness!r} only goes with "
+                    "overload; leave it out"
+                )
+
+    def _check_times(self) -> None:
+        why = next((f"stream {s.name!r} has a window" for s in self.streams if _has_window(s)), "")
+        why = why or ("within bounds times" if self.within else "")
+        for stream in self.streams:
+            if why and stream.time is None:
+                raise InvalidValue(
+                    f"stream {stream.name!r}: time is missing; {why}, so every stream needs "
+                    "a time column"
+                )
+
+    def _check_tuning(self) -> None:
+        if isinstance(self.tuning.index, tuple):
+            for stream, _ in self.tuning.index:
+                _known(stream, self.names, "Tuning: index")
+
+
+def _has_window(stream: Stream) -> bool:
+    return stream.window_us is not None or stream.count_window is not None
+
+
+def _known(stream: str, names: Sequence[str], where: str) -> None:
+    if stream not in names:
+        raise UnknownName(f"{where}: no stream {stream!r}; {did_you_mean(stream, names)}")
+
+
+def _streams(streams: object) -> tuple[Stream, ...]:
+    if isinstance(streams, Stream) or not isinstance(streams, Iterable):
+        raise InvalidType(f"JoinQuery: streams must be a list of bd.Stream; got {streams!r}")
+    frozen = tuple(streams)
+    for stream in frozen:
+        if not isinstance(stream, Stream):
+            raise InvalidType(f"JoinQuery: streams must be bd.Stream values; got {stream!r}")
+    if not 2 <= len(frozen) <= MAX_STREAMS:
+        raise InvalidValue(
+            f"JoinQuery: a join needs 2 to {MAX_STREAMS} streams; got {len(frozen)}"
+            + (f" ({frozen[0].name!r})" if len(frozen) == 1 else "")
+        )
+    return frozen
+
+
+def _tuning(tuning: object) -> Tuning:
+    if isinstance(tuning, Mapping):
+        return Tuning.from_dict(tuning)
+    if not isinstance(tuning, Tuning):
+        raise InvalidType(f"JoinQuery: tuning must be bd.Tuning; got {tuning!r}")
+    return tuning
+
+
+def _within(within: Any, names: Sequence[str]) -> Within | None:
+    if not within:
+        return None
+    tightest: dict[tuple[str, str], tuple[int, int]] = {}
+    for pair, bound in _within_items(within):
+        first, second = _within_pair(pair, names)
+        low, high = _within_bound(bound, f"within ({first!r}, {second!r})")
+        if names.index(first) > names.index(second):
+            first, second, low, high = second, first, -high, -low
+        old = tightest.get((first, second), (low, high))
+        tightest[first, second] = (max(low, old[0]), min(high, old[1]))
+    return tuple((pair, (to_text(a), to_text(b))) for pair, (a, b) in sorted(tightest.items()))
+
+
+def _within_items(within: Any) -> list[tuple[Any, Any]]:
+    if isinstance(within, Mapping):
+        return list(within.items())
+    try:
+        return [
+            (tuple(w["streams"]), (w["from"], w["to"])) if isinstance(w, Mapping) else tuple(w)
+            for w in within
+        ]
+    except (TypeError, KeyError):
+        raise InvalidType(
+            "within must map pairs of streams to bounds, such as "
+            f"{{('orders', 'payments'): '1 hour'}}; got {within!r}"
+        ) from None
+
+
+def _within_pair(pair: Any, names: Sequence[str]) -> tuple[str, str]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InvalidType(f"within: each entry bounds a pair of streams; got {pair!r}")
+    first, second = pair
+    for name in (first, second):
+        _known(name, names, "within")
+    if first == second:
+        raise InvalidValue(f"within: a pair must name two different streams; got {first!r} twice")
+    return first, second
+
+
+def _within_bound(bound: Any, owner: str) -> tuple[int, int]:
+    if isinstance(bound, tuple | list):
+        if len(bound) != 2:
+            raise InvalidType(f"{owner} must be a duration or a (from, to) pair; got {bound!r}")
+        low, high = (to_us(b, owner=owner) for b in bound)
+    else:
+        high = to_us(bound, owner=owner)
+        low = -high
+    if low > high:
+        raise InvalidValue(f"{owner}: from must not be above to; got {bound!r}")
+    return low, high
+
+
+def _select(select: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...] | None:
+    if select is None:
+        return None
+    try:
+        pairs = tuple((name, source) for name, source in dict(select).items())
+    except (TypeError, ValueError):
+        pairs = ()
+    if not pairs:
+        raise InvalidType(
+            "select must map output names to stream.column, such as "
+            f"{{'order_id': 'orders.order_id'}}; got {select!r}"
+        )
+    for name, source in pairs:
+        if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
+            raise InvalidValue(f"select {name!r} must be 'stream.column'; got {source!r}")
+        _known(source.split(".", 1)[0], names, f"select {name!r}")
+        if name == RESULT_TIME:
+            raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")
+    return pairs
+
+
+__all__ = ["RESULT_TIME", "BraidedError", "JoinQuery"]

@@ -1,0 +1,110 @@
+"""One input of a join: its key, its event time, and what is known about how its rows come."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from braided.query import windows
+from braided.query.durations import Duration, to_text, to_us
+from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.values import PlainDict, freeze, value_class
+from braided.query.windows import CountWindow, Window
+
+Arrival = Literal["any", "clustered", "ordered", "descending"]
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@value_class
+class Stream(PlainDict):
+    """A named stream.
+
+    `key` is one column or several; it is kept as a tuple. `window` is how long a row of this
+    stream stays joinable after its own time: give the longest to the stream that comes first.
+    `lateness` is how far out of order its rows may come. Durations are kept as canonical text
+    ("120 minutes" becomes "2 hours"). `unique` and `arrival` are promises; they never change
+    the result.
+    """
+
+    name: str
+    key: str | Sequence[str] | None = None
+    time: str | None = dataclasses.field(default=None, kw_only=True)
+    window: Window | None = dataclasses.field(default=None, kw_only=True)
+    lateness: Duration | None = dataclasses.field(default=None, kw_only=True)
+    freshness: Duration | None = dataclasses.field(default=None, kw_only=True)
+    unique: bool = dataclasses.field(default=False, kw_only=True)
+    arrival: Arrival = dataclasses.field(default="any", kw_only=True)
+    punctuation: str | None = dataclasses.field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise InvalidValue(
+                "Stream: name must be letters, digits and underscores, starting with a letter "
+                f"or underscore; got {self.name!r}"
+            )
+        owner = f"stream {self.name!r}"
+        freeze(
+            self,
+            key=_columns(self.key, owner),
+            window=windows.normalise(self.window, owner),
+            lateness=_duration(self.lateness, owner, "lateness"),
+            freshness=_duration(self.freshness, owner, "freshness"),
+        )
+        if self.time is not None:
+            _column(self.time, f"{owner}: time")
+        if not isinstance(self.unique, bool):
+            raise InvalidType(f"{owner}: unique must be True or False; got {self.unique!r}")
+        require_choice(owner, "arrival", self.arrival, get_args(Arrival))
+        if self.punctuation is not None:
+            raise InvalidValue(f"{owner}: punctuation is not available in this version; leave it out")
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key's columns; empty if the stream has no key of its own."""
+        return tuple(self.key or ())
+
+    @property
+    def window_us(self) -> int | None:
+        """The time window in microseconds; None if unbounded or counted in rows."""
+        if isinstance(self.window, CountWindow) or self.window in (None, windows.UNBOUNDED):
+            return None
+        return to_us(self.window)
+
+    @property
+    def count_window(self) -> CountWindow | None:
+        """The count window, if the window is one."""
+        return self.window if isinstance(self.window, CountWindow) else None
+
+    @property
+    def lateness_us(self) -> int:
+        """How far out of order rows may come, in microseconds; 0 if not stated."""
+        return to_us(self.lateness) if self.lateness is not None else 0
+
+
+def _columns(key: object, owner: str) -> tuple[str, ...] | None:
+    if key is None:
+        return None
+    names = (key,) if isinstance(key, str) else key
+    if not isinstance(names, Sequence) or not names:
+        raise InvalidType(f"{owner}: key must be a column name or several; got {key!r}")
+    for name in names:
+        _column(name, f"{owner}: key")
+    if len(set(names)) < len(names):
+        raise InvalidValue(f"{owner}: key names a column twice: {', '.join(map(repr, names))}")
+    return tuple(names)
+
+
+def _column(name: object, owner: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidType(f"{owner} must be a column name; got {name!r}")
+
+
+def _duration(value: Duration | None, owner: str, option: str) -> str | None:
+    if value is None:
+        return None
+    us = to_us(value, owner=f"{owner}: {option}")
+    if us < 0:
+        raise InvalidValue(f"{owner}: {option} must not be negative; got {value!r}")
+    return to_text(us)

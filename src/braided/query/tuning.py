@@ -1,0 +1,85 @@
+"""How a join is run, never what it means: every value gives the same result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.values import PlainDict, freeze, value_class
+
+DriverStream = Literal[
+    "timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"
+]
+ProbeOrder = Literal["fixed", "selectivity", "a-greedy"]
+Index = Literal["auto", "hash", "scan"]
+Expiry = Literal["active", "lazy"]
+Purge = Literal["immediate", "batch"]
+Goal = Literal["throughput", "memory"]
+OnViolation = Literal["raise", "count"]
+
+
+@value_class
+class BatchPurge(PlainDict):
+    """Purge after every so many punctuations."""
+
+    every: int = 100
+
+    def __post_init__(self) -> None:
+        if isinstance(self.every, bool) or not isinstance(self.every, int):
+            raise InvalidType(f"BatchPurge: every must be a whole number; got {self.every!r}")
+        if self.every < 1:
+            raise InvalidValue(f"BatchPurge: every must be at least 1; got {self.every}")
+
+
+@value_class
+class Tuning(PlainDict):
+    """Policies and their options; `index` may be one choice, or one per stream as a mapping."""
+
+    driver_stream: DriverStream = "initial-output-size"
+    probe_order: ProbeOrder = "selectivity"
+    index: Index | Mapping[str, Index] = dataclasses.field(default="auto", kw_only=True)
+    expiry: Expiry = dataclasses.field(default="active", kw_only=True)
+    purge: Purge | BatchPurge = dataclasses.field(default="batch", kw_only=True)
+    goal: Goal = dataclasses.field(default="throughput", kw_only=True)
+    seed: int = dataclasses.field(default=0, kw_only=True)
+    on_violation: OnViolation = dataclasses.field(default="raise", kw_only=True)
+
+    def __post_init__(self) -> None:
+        require_choice("Tuning", "driver_stream", self.driver_stream, get_args(DriverStream))
+        require_choice("Tuning", "probe_order", self.probe_order, get_args(ProbeOrder))
+        require_choice("Tuning", "expiry", self.expiry, get_args(Expiry))
+        require_choice("Tuning", "goal", self.goal, get_args(Goal))
+        require_choice("Tuning", "on_violation", self.on_violation, get_args(OnViolation))
+        freeze(self, index=_index(self.index), purge=_purge(self.purge))
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise InvalidType(f"Tuning: seed must be a whole number; got {self.seed!r}")
+
+    def index_of(self, stream: str) -> str:
+        """The index choice for one stream."""
+        if isinstance(self.index, tuple):
+            return dict(self.index).get(stream, "auto")
+        return str(self.index)
+
+
+def _index(index: object) -> str | tuple[tuple[str, str], ...]:
+    if isinstance(index, str):
+        require_choice("Tuning", "index", index, get_args(Index))
+        return index
+    pairs = index.items() if isinstance(index, Mapping) else index
+    if not isinstance(pairs, tuple | list) and not isinstance(index, Mapping):
+        raise InvalidType(f"Tuning: index must be a choice or one per stream; got {index!r}")
+    frozen = tuple(sorted((str(stream), choice) for stream, choice in pairs))  # type: ignore[union-attr]
+    for stream, choice in frozen:
+        require_choice("Tuning", f"index of stream {stream!r}", choice, get_args(Index))
+    return frozen
+
+
+def _purge(purge: object) -> str | BatchPurge:
+    if isinstance(purge, BatchPurge):
+        return purge
+    if isinstance(purge, Mapping):
+        return BatchPurge.from_dict(purge)
+    require_choice("Tuning", "purge", purge, get_args(Purge))
+    return str(purge)

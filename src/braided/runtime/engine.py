@@ -1,0 +1,299 @@
+"""The engine that owns one join's execution: batches in, result tables out.
+
+A batch is processed in this order, and nothing else changes state:
+
+1. every stream's part is checked and judged (late, null key, accepted) at the watermark of the
+   batch's start; a bad batch raises here, before anything has changed;
+2. what the watermark has passed is forgotten;
+3. accepted rows are stored (with count windows: those the new watermark has passed);
+4. the new combinations are found and handed out, piece by piece;
+5. counters, the watermark and late rows are committed, and what the new watermark has passed is
+   forgotten.
+
+If anything fails in 3 or 4, the appended rows are unlinked and the state is as after 2, which differs
+from the start by nothing a result can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braided.operators.layout import Layout, layout_of, output_of
+from braided.operators.mjoin import Buffer, FlatJoin, Positions
+from braided.operators.results import Results
+from braided.policies.choice import Policies, policies_for
+from braided.policies.decisions import UNLIMITED
+from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
+from braided.query.bounds import INFINITE_US
+from braided.query.errors import UnknownName, did_you_mean
+from braided.query.join_query import JoinQuery
+from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
+from braided.runtime.settling import Waiting
+from braided.runtime.watermark import NONE_US, Watermark
+from braided.state.keys import KeyFormat, key_format
+from braided.state.side import Mark, Rows, SideState
+
+PIECE_ROWS = 65_536
+
+
+@dataclass
+class Counters:
+    """What one stream has seen since the start."""
+
+    rows_in: int = 0
+    late_rows: int = 0
+    null_keys: int = 0
+    null_times: int = 0
+    expired_rows: int = 0
+
+
+@dataclass
+class StreamState:
+    """All that the engine keeps of one stream, once its schema is known."""
+
+    layout: Layout
+    intake: Intake
+    side: SideState
+    retention_us: int
+    waiting: Waiting = field(default_factory=Waiting)
+
+
+class Engine:
+    """One flat join over Arrow batches."""
+
+    def __init__(self, query: JoinQuery, policies: Policies | None = None) -> None:
+        self.query = query
+        self.bounds = query.bounds
+        self.join = FlatJoin(self.bounds, policies or policies_for(query.tuning, query.names))
+        self.watermark = Watermark([s.lateness_us for s in query.streams])
+        self.counters = [Counters() for _ in query.streams]
+        self.late: list[list[pa.RecordBatch]] = [[] for _ in query.streams]
+        self.streams: list[StreamState | None] = [None] * len(query.streams)
+        self.results = self.batches = 0
+        self._builder: Results | None = None
+        self._windowed, self._counting = query.windowed, query.counts
+
+    # what is known
+
+    def learn(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Fix the schemas of streams; a schema that does not fit raises and changes nothing."""
+        layouts = [s.layout if s else None for s in self.streams]
+        for name, schema in schemas.items():
+            i = self.number(name)
+            layouts[i] = layouts[i] or layout_of(self.query, self.query.streams[i], plain_schema(schema))
+        known = [layout for layout in layouts if layout is not None]
+        keys = key_format([k.stream for k in known], [k.schema for k in known]) if known else None
+        builder = self._builder
+        if builder is None and keys is not None and len(known) == len(layouts):
+            builder = Results(self.query, known, output_of(self.query, known), keys)
+        for i, layout in enumerate(layouts):
+            if layout is not None and self.streams[i] is None and keys is not None:
+                self.streams[i] = self._stream_state(i, layout, keys)
+        self._builder = builder
+
+    def number(self, name: str) -> int:
+        """Which stream a name means."""
+        if name not in self.query.names:
+            raise UnknownName(f"no stream {name!r}; {did_you_mean(name, self.query.names)}")
+        return self.query.names.index(name)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The result's schema; without columns until every stream's schema is known."""
+        return self._builder.output.schema if self._builder else pa.schema([])
+
+    # a batch
+
+    def accept(self, batch: Mapping[str, Any], *, borrow: bool = False) -> list[Arrival | None]:
+        """Check and judge every part of a batch; only schemas seen for the first time are kept."""
+        parts = {}
+        for name, data in batch.items():
+            i = self.number(name)
+            known = self.streams[i]
+            parts[name] = as_batch(self.query.streams[i], data, known.layout.schema if known else None)
+        before = list(self.streams), self._builder
+        try:
+            self.learn({name: part.schema for name, part in parts.items()})
+            return self._judge(parts, borrow=borrow)
+        except BaseException:
+            self.streams, self._builder = before
+            raise
+
+    def _judge(self, parts: Mapping[str, pa.RecordBatch], *, borrow: bool) -> list[Arrival | None]:
+        arrivals: list[Arrival | None] = [None] * len(self.streams)
+        for name, part in parts.items():
+            i = self.number(name)
+            stream = self.streams[i]
+            assert stream is not None
+            arrivals[i] = stream.intake.read(part, self.watermark.us, borrow=borrow)
+        return arrivals
+
+    def step(
+        self, arrivals: Sequence[Arrival | None], *, piece_rows: int = PIECE_ROWS, eager: bool = True
+    ) -> Iterator[pa.Table]:
+        """Process a judged batch; eager pieces come as driver streams finish, others when full."""
+        later = self.watermark.after([a.newest_us if a else None for a in arrivals])
+        yield from self._run(arrivals, later, piece_rows, eager=eager)
+
+    def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
+        """The results that waited for the end of all streams."""
+        arrivals = [None] * len(self.streams)
+        yield from self._run(arrivals, self.watermark.at_end(), piece_rows, eager=False)
+
+    def statistics(self) -> Statistics:
+        """An immutable picture of now."""
+        names = self.query.names
+        turns = self.join.turns
+        pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
+        return Statistics(
+            results=self.results,
+            batches=self.batches,
+            watermark_us=None if self.watermark.us == NONE_US else self.watermark.us,
+            streams={name: self._stream_statistics(i) for i, name in enumerate(names)},
+            half_joins={(names[i], names[j]): self._half_join(i, j) for i, j in pairs},
+            driver_streams=tuple(names[t.driver] for t in turns),
+            probe_orders={names[t.driver]: tuple(names[s] for s in t.order) for t in turns},
+        )
+
+    # parts of the above
+
+    def _run(
+        self, arrivals: Sequence[Arrival | None], later: Watermark, piece_rows: int, *, eager: bool
+    ) -> Iterator[pa.Table]:
+        self._expire(self.watermark, arrivals)
+        before = (self.join.probes.copy(), self.join.matches.copy(), self.join.turns)
+        waiting = [s.waiting if s else None for s in self.streams]
+        marks: list[Mark | None] = [None] * len(self.streams)
+        found = 0
+        try:
+            buffers = self._store(arrivals, later, marks)
+            for table in self._found(buffers, piece_rows, eager=eager):
+                found += table.num_rows
+                yield table
+        except BaseException:
+            self._undo(marks, waiting)
+            self.join.probes[:], self.join.matches[:], self.join.turns = before
+            raise
+        self._commit(arrivals, later, found)
+
+    def _store(
+        self, arrivals: Sequence[Arrival | None], later: Watermark, marks: list[Mark | None]
+    ) -> list[Buffer]:
+        buffers = []
+        for i, (stream, arrival) in enumerate(zip(self.streams, arrivals, strict=True)):
+            if stream is None:
+                buffers.append(Buffer(0, 0))
+                continue
+            rows = self._ready(stream, arrival, later)
+            marks[i] = mark = stream.side.reserve(len(rows))
+            stream.side.append(rows)
+            buffers.append(Buffer(mark.count, stream.side.count))
+        return buffers
+
+    def _ready(self, stream: StreamState, arrival: Arrival | None, later: Watermark) -> Rows:
+        """The rows to store now."""
+        rows = arrival.rows if arrival else stream.intake.empty().rows
+        if not self._counting:
+            return rows
+        settled, stream.waiting = stream.waiting.add(rows).settle(later.us, stream.intake.empty().rows)
+        return settled
+
+    def _found(self, buffers: Sequence[Buffer], piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
+        if self._builder is None:  # a stream has brought nothing yet, so nothing can match
+            return
+        sides = [s.side for s in self.streams if s is not None]
+        pieces = self.join.combinations(sides, buffers, piece_rows)
+        for piece in pieces if eager else _gathered(pieces, piece_rows):
+            table = self._builder.table(sides, piece)
+            if table.num_rows:
+                yield table
+
+    def _undo(self, marks: Sequence[Mark | None], waiting: Sequence[Waiting | None]) -> None:
+        for stream, mark, rows in zip(self.streams, marks, waiting, strict=True):
+            if stream is not None and rows is not None:
+                stream.waiting = rows
+            if stream is not None and mark is not None:
+                stream.side.undo(mark)
+
+    def _commit(self, arrivals: Sequence[Arrival | None], later: Watermark, found: int) -> None:
+        for i, arrival in enumerate(arrivals):
+            if arrival is None:
+                continue
+            counters = self.counters[i]
+            counters.rows_in += arrival.rows_in
+            counters.null_keys += arrival.null_keys
+            counters.null_times += arrival.null_times
+            if arrival.late is not None:
+                counters.late_rows += arrival.late.num_rows
+                self.late[i].append(arrival.late)
+        self.results += found
+        self.batches += 1
+        self.watermark = later
+        self._expire(later, None)
+
+    def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
+        """Forget what the watermark has passed; lazily, only where room is needed."""
+        if not self._windowed or watermark.us == NONE_US:
+            return
+        lazy = self.query.tuning.expiry == "lazy"
+        for i, stream in enumerate(self.streams):
+            if stream is None:
+                continue
+            arrival = arrivals[i] if arrivals else None
+            if lazy and not (arrival and stream.side.crowded(len(arrival.rows))):
+                continue
+            bounded = stream.retention_us < INFINITE_US
+            oldest = watermark.us - stream.retention_us if bounded else NONE_US
+            self.counters[i].expired_rows += stream.side.expire(oldest)
+
+    def _stream_state(self, i: int, layout: Layout, keys: KeyFormat) -> StreamState:
+        stream = self.query.streams[i]
+        return StreamState(
+            layout,
+            Intake(layout, keys, windowed=self._windowed),
+            SideState(stream.name, layout.stored_schema, stream.count_window),
+            self.bounds.retention_us(i),
+        )
+
+    def _stream_statistics(self, i: int) -> StreamStatistics:
+        stream, counters = self.streams[i], self.counters[i]
+        live = (stream.side.rows + stream.waiting.rows) if stream else 0
+        return StreamStatistics(
+            rows_in=counters.rows_in,
+            late_rows=counters.late_rows,
+            null_keys=counters.null_keys,
+            null_times=counters.null_times,
+            live_rows=live,
+            live_bytes=stream.side.nbytes + stream.waiting.nbytes if stream else 0,
+            expired_rows=counters.expired_rows,
+            newest_us=self.watermark.newest_us[i],
+        )
+
+    def _half_join(self, i: int, j: int) -> HalfJoinStatistics:
+        allowance = None
+        for turn in self.join.turns:
+            if turn.driver == i:
+                allowed = turn.allowance[turn.order.index(j)]
+                allowance = None if allowed >= UNLIMITED else allowed
+        return HalfJoinStatistics(
+            int(self.join.probes[i, j]), int(self.join.matches[i, j]), allowance
+        )
+
+
+def _gathered(pieces: Iterator[Positions], piece_rows: int) -> Iterator[Positions]:
+    """Small pieces put together, up to `piece_rows` rows."""
+    held: list[Positions] = []
+    rows = 0
+    for piece in pieces:
+        if rows + piece.shape[1] > piece_rows and held:
+            yield np.concatenate(held, axis=1)
+            held, rows = [], 0
+        held.append(piece)
+        rows += piece.shape[1]
+    if held:
+        yield np.concatenate(held, axis=1)

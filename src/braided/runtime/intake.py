@@ -1,0 +1,176 @@
+"""From a batch as a user hands it in to rows a side can store; nothing here changes any state.
+
+Each row of a stream goes one of four ways: its time is null (joins nothing: counted); it is late
+(below the watermark: set aside); its key has a null (joins nothing: counted); or it is accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braided.operators.layout import Layout
+from braided.query.errors import InvalidType
+from braided.query.stream import Stream
+from braided.state import times
+from braided.state.keys import Bools, Int64s, KeyFormat, valid_keys
+from braided.state.payload import owned
+from braided.state.side import Rows
+from braided.state.storable import to_storable
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One stream's part of a batch, judged."""
+
+    rows: Rows
+    late: pa.RecordBatch | None = None
+    rows_in: int = 0
+    null_keys: int = 0
+    null_times: int = 0
+    newest_us: int | None = None
+
+
+class Intake:
+    """Reads the batches of one stream."""
+
+    def __init__(self, layout: Layout, keys: KeyFormat, *, windowed: bool) -> None:
+        self._layout = layout
+        self._keys = keys
+        self._windowed = windowed
+        window = layout.stream.count_window
+        self._keeps_null_keys = window is not None and window.per == "stream"
+        self._needs_checks = window is not None and window.per == "key" and not keys.exact
+
+    def read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
+        """Judge and convert a batch; with `borrow` its buffers are kept as they are."""
+        event_us, timed = self._times(batch)
+        keyed = valid_keys([batch.column(c) for c in self._layout.stream.key_columns])
+        late = self._late(event_us, timed, watermark_us)
+        newest = _newest(event_us, timed)
+        keep = _both(timed, None if late is None else ~late)
+        null_keys = 0 if keyed is None else int((~keyed if keep is None else ~keyed & keep).sum())
+        linked = keyed
+        if not self._keeps_null_keys:
+            keep, linked = _both(keep, keyed), None
+        return Arrival(
+            rows=self._rows(batch, event_us, keep, linked, borrow=borrow),
+            late=None if late is None else owned(batch.filter(pa.array(late))),
+            rows_in=batch.num_rows,
+            null_keys=null_keys,
+            null_times=0 if timed is None else int((~timed).sum()),
+            newest_us=newest,
+        )
+
+    def empty(self) -> Arrival:
+        """No rows at all."""
+        return Arrival(self.stored(pa.RecordBatch.from_pylist([], self._layout.stored_schema)))
+
+    def stored(self, batch: pa.RecordBatch, linked: Bools | None = None) -> Rows:
+        """Rows of a batch of stored columns, as a snapshot keeps them."""
+        stream = self._layout.stream
+        event_us = np.zeros(batch.num_rows, np.int64)
+        if stream.time is not None:
+            event_us, _ = times.to_us(stream, batch.column(self._layout.place(stream.time)))
+        return self._hashed(batch, event_us, linked)
+
+    def _rows(
+        self, batch: pa.RecordBatch, event_us: Int64s, keep: Bools | None, linked: Bools | None,
+        *, borrow: bool,
+    ) -> Rows:  # fmt: skip
+        columns = [to_storable(batch.column(c)) for c in self._layout.columns]
+        stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
+        if keep is not None:
+            stored, event_us = stored.filter(pa.array(keep)), event_us[keep]
+            linked = linked[keep] if linked is not None else None
+        return self._hashed(stored if borrow else owned(stored), event_us, linked)
+
+    def _hashed(self, stored: pa.RecordBatch, event_us: Int64s, linked: Bools | None) -> Rows:
+        columns = [stored.column(k) for k in self._layout.keys]
+        checks = self._keys.checks(columns) if self._needs_checks else None
+        return Rows(stored, self._keys.hashes(columns), event_us, linked, checks)
+
+    def _times(self, batch: pa.RecordBatch) -> tuple[Int64s, Bools | None]:
+        stream = self._layout.stream
+        if stream.time is None:
+            return np.zeros(batch.num_rows, np.int64), None
+        return times.to_us(stream, batch.column(stream.time))
+
+    def _late(self, event_us: Int64s, timed: Bools | None, watermark_us: int) -> Bools | None:
+        if not self._windowed or not len(event_us) or event_us.min() >= watermark_us:
+            return None
+        late = event_us < watermark_us
+        late = late if timed is None else late & timed
+        return late if late.any() else None
+
+
+def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBatch:
+    """The data as one record batch with the stream's known schema."""
+    table = _as_table(stream, data)
+    if known is not None:
+        table = _with_schema(stream, table, known)
+    if isinstance(table, pa.RecordBatch):
+        return table
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return pa.RecordBatch.from_arrays(
+            [pa.array([], f.type) for f in table.schema], schema=table.schema
+        )
+    return pa.concat_batches(batches)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Names and types only."""
+    return pa.schema([(f.name, f.type) for f in schema])
+
+
+def _as_table(stream: Stream, data: Any) -> pa.Table | pa.RecordBatch:
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        table = data
+    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        table = pa.table(data)
+    else:
+        raise InvalidType(
+            f"stream {stream.name!r}: rows must be a pyarrow Table or RecordBatch, or any data "
+            f"frame that exports Arrow; got {type(data).__name__}"
+        )
+    for name in table.schema.names:
+        if table.schema.names.count(name) > 1:
+            raise InvalidType(f"stream {stream.name!r}: column {name!r} occurs twice")
+    return table
+
+
+def _with_schema(
+    stream: Stream, table: pa.Table | pa.RecordBatch, known: pa.Schema
+) -> pa.Table | pa.RecordBatch:
+    now = plain_schema(table.schema)
+    if now == known:
+        return table
+    differences = [
+        f"column {n!r} is missing" for n in known.names if n not in now.names
+    ] + [f"column {n!r} is new" for n in now.names if n not in known.names]
+    differences += [
+        f"column {n!r} was {known.field(n).type} and is {now.field(n).type}"
+        for n in known.names
+        if n in now.names and known.field(n).type != now.field(n).type
+    ]
+    if differences:
+        raise InvalidType(
+            f"stream {stream.name!r}: this batch has another schema than the first one: "
+            f"{'; '.join(differences)}"
+        )
+    return table.select(known.names)
+
+
+def _newest(event_us: Int64s, timed: Bools | None) -> int | None:
+    there = event_us if timed is None else event_us[timed]
+    return int(there.max()) if len(there) else None
+
+
+def _both(a: Bools | None, b: Bools | None) -> Bools | None:
+    return b if a is None else a if b is None else a & b

@@ -1,0 +1,47 @@
+"""How far event time has come: below the watermark no row is accepted any more.
+
+The watermark is the smallest, over the streams, of (largest time in earlier batches - lateness). It
+moves only between batches. A stream that never brought a row holds it back; `end` lifts it for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+NONE_US = -(1 << 62)
+END_US = 1 << 62
+
+
+class Watermark:
+    """The newest time of each stream, and what follows from them."""
+
+    def __init__(self, lateness_us: Sequence[int]) -> None:
+        self._lateness_us = tuple(lateness_us)
+        self.newest_us: list[int | None] = [None] * len(self._lateness_us)
+        self.ended = False
+
+    @property
+    def us(self) -> int:
+        """The watermark; `NONE_US` until every stream has brought a row."""
+        if self.ended:
+            return END_US
+        return min(
+            NONE_US if newest is None else newest - lateness
+            for newest, lateness in zip(self.newest_us, self._lateness_us, strict=True)
+        )
+
+    def after(self, newest_us: Sequence[int | None]) -> Watermark:
+        """The watermark once a batch with these newest times has been processed."""
+        later = Watermark(self._lateness_us)
+        later.ended = self.ended
+        later.newest_us = [
+            old if new is None else new if old is None else max(old, new)
+            for old, new in zip(self.newest_us, newest_us, strict=True)
+        ]
+        return later
+
+    def at_end(self) -> Watermark:
+        """The watermark after the last batch: everything has passed."""
+        later = self.after([None] * len(self._lateness_us))
+        later.ended = True
+        return later

@@ -1,0 +1,67 @@
+"""The bytes of a saved state: named Arrow tables and one line of JSON, all in Arrow IPC, no pickle.
+
+Outside is an IPC stream of two columns, `part` and `data`. The part "meta" is JSON with the format's
+version; every other part is an IPC stream of its own, with its own schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from braided.query.errors import InvalidValue
+
+FORMAT = 1
+_OUTER = pa.schema([("part", pa.string()), ("data", pa.large_binary())])
+
+Part: TypeAlias = tuple[pa.Schema, Sequence[pa.RecordBatch]]
+
+
+def encode(meta: Mapping[str, Any], parts: Mapping[str, Part]) -> bytes:
+    """Meta data and tables as bytes."""
+    names, blobs = ["meta"], [json.dumps({"format": FORMAT, **meta}).encode()]
+    for name, (schema, batches) in parts.items():
+        names.append(name)
+        blobs.append(_stream(schema, batches))
+    outer = pa.record_batch([pa.array(names), pa.array(blobs, pa.large_binary())], schema=_OUTER)
+    return _stream(_OUTER, [outer]).to_pybytes()
+
+
+def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Part]]:
+    """What `encode` was given; damaged bytes and other formats raise."""
+    try:
+        outer = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+        named = dict(zip(outer["part"].to_pylist(), outer["data"], strict=True))
+        meta = json.loads(named.pop("meta").as_py())
+        _check_format(meta)
+        parts = {}
+        for name, blob in named.items():
+            with pa.ipc.open_stream(blob.as_buffer()) as reader:
+                parts[name] = (reader.schema, list(reader))
+    except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as wrong:
+        if isinstance(wrong, InvalidValue):
+            raise
+        raise InvalidValue(
+            f"this is no saved Braided state, or it is damaged ({type(wrong).__name__}: {wrong}); "
+            "give restore() the bytes that snapshot() returned"
+        ) from None
+    return meta, parts
+
+
+def _check_format(meta: Mapping[str, Any]) -> None:
+    if meta.get("format") != FORMAT:
+        raise InvalidValue(
+            f"this state was saved in format {meta.get('format')}; this version reads format "
+            f"{FORMAT}; restore it with the version that saved it"
+        )
+
+
+def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()

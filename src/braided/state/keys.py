@@ -1,0 +1,199 @@
+"""Key columns of any type, as 64-bit hashes; and the check that equal hashes are equal keys.
+
+A single key column of at most 64 bits (integers, floats, dates, ...) hashes without collisions, so
+equal hashes are equal keys. All other keys are compared by value once a combination is found: a
+collision never becomes a result. Floats follow Spark: NaN equals NaN, 0.0 equals -0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from braided.kernels import hashing
+from braided.query.errors import InvalidType
+from braided.query.stream import Stream
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_COLLISION_MASK = -1  # tests clear bits of it to force collisions of inexact keys
+_CHECK_SEED = 0x5DEECE66D
+
+
+@dataclass(frozen=True)
+class KeyFormat:
+    """How the key columns of all streams of a query are read: one kind per column."""
+
+    kinds: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether equal hashes mean equal keys."""
+        return len(self.kinds) == 1 and not _of_bytes(self.kinds[0])
+
+    def hashes(self, columns: Sequence[pa.Array]) -> Int64s:
+        """One hash per row; null keys get one too, to be left out by the caller."""
+        if self.exact:
+            words = _words(columns[0], self.kinds[0], 0)
+            out = np.empty(len(words), np.int64)
+            hashing.hash_words(words, out)
+            return out
+        return self._folded(columns, 0) & _COLLISION_MASK
+
+    def checks(self, columns: Sequence[pa.Array]) -> Int64s:
+        """A second, independent hash, for counting by key (128 bits in all)."""
+        return self._folded(columns, _CHECK_SEED)
+
+    def equal(self, left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
+        """Whether the keys are equal by value, row by row."""
+        same = np.ones(len(left[0]), np.bool_)
+        for kind, a, b in zip(self.kinds, left, right, strict=True):
+            if _of_bytes(kind):
+                equal = pc.equal(_plain(a), _plain(b))
+                same &= np.asarray(equal.fill_null(False).to_numpy(zero_copy_only=False))
+            else:
+                same &= _words(a, kind, 0) == _words(b, kind, 0)
+        return same
+
+    def _folded(self, columns: Sequence[pa.Array], seed: int) -> Int64s:
+        out = np.full(len(columns[0]), seed, np.int64)
+        for kind, column in zip(self.kinds, columns, strict=True):
+            hashing.fold_words(_words(column, kind, seed), out)
+        return out
+
+
+def key_format(streams: Sequence[Stream], schemas: Sequence[pa.Schema]) -> KeyFormat:
+    """The format that the streams' key columns share; types that cannot meet raise."""
+    kinds = []
+    for place in range(len(streams[0].key_columns)):
+        named = [(s, s.key_columns[place]) for s in streams]
+        types = [schema.field(c).type for (_, c), schema in zip(named, schemas, strict=True)]
+        kinds.append(_common_kind([(f"{s.name}.{c}", t) for (s, c), t in zip(named, types, strict=True)]))
+    return KeyFormat(tuple(kinds))
+
+
+def valid_keys(columns: Sequence[pa.Array]) -> Bools | None:
+    """Which rows have no null in their key; None if all."""
+    valid: Bools | None = None
+    for column in columns:
+        if column.null_count:
+            here = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+            valid = here if valid is None else valid & here
+        elif pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            here = np.asarray(_plain(column).is_valid().to_numpy(zero_copy_only=False))
+            valid = here if valid is None else valid & here
+    return valid
+
+
+def check_key_type(stream: Stream, column: str, type_: pa.DataType) -> None:
+    """Raise for a type that cannot be a key."""
+    if _kind(type_) is None:
+        raise InvalidType(
+            f"stream {stream.name!r}: key column {column!r} has type {type_}; a key must be an "
+            "integer, float, decimal, boolean, text, binary, date, time or timestamp column"
+        )
+
+
+def _common_kind(columns: Sequence[tuple[str, pa.DataType]]) -> str:
+    kinds = [_kind(t) for _, t in columns]
+    unique = set(kinds)
+    if len(unique) == 1:
+        return str(kinds[0])
+    if unique == {"signed", "small unsigned"}:
+        return "signed"
+    if unique == {"unsigned", "small unsigned"}:
+        return "unsigned"
+    described = ", ".join(f"{name} is {type_}" for name, type_ in columns)
+    raise InvalidType(f"key types must match (integer widths may differ): {described}; cast one")
+
+
+_FIXED = "fixed bytes"
+
+
+def _of_bytes(kind: str) -> bool:
+    return kind in ("text", "binary") or kind.startswith(_FIXED)
+
+
+def _kind(type_: pa.DataType) -> str | None:
+    t = pa.types
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
+        return _kind(type_.value_type)
+    if t.is_signed_integer(type_):
+        return "signed"
+    if t.is_unsigned_integer(type_):
+        return "unsigned" if type_.bit_width == 64 else "small unsigned"
+    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
+        return "text"
+    if t.is_binary(type_) or t.is_large_binary(type_) or t.is_binary_view(type_):
+        return "binary"
+    if t.is_fixed_size_binary(type_) or t.is_decimal(type_):
+        return f"{_FIXED} {type_}"
+    if t.is_boolean(type_) or t.is_floating(type_) or (t.is_temporal(type_) and _wordy(type_)):
+        return str(type_)
+    return None
+
+
+def _wordy(type_: pa.DataType) -> bool:
+    return bool(type_.bit_width <= 64)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Text and binary in their large form, decoded: comparable whatever the encoding was."""
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = _kind(column.type)
+    if kind == "text":
+        return column.cast(pa.large_string())
+    if kind == "binary":
+        return column.cast(pa.large_binary())
+    return column
+
+
+def _words(column: pa.Array, kind: str, seed: int) -> Int64s:
+    """The column as 64-bit words, equal for equal values."""
+    column = _plain(column)
+    if kind in ("text", "binary"):
+        _, offsets, data = column.buffers()
+        where = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        return _hashed(where, data, seed)
+    type_ = column.type
+    if kind.startswith(_FIXED):
+        width = type_.bit_width // 8
+        where = (np.arange(len(column) + 1, dtype=np.int64) + column.offset) * width
+        return _hashed(where, column.buffers()[1], seed)
+    if pa.types.is_floating(type_):
+        return _float_words(column)
+    if pa.types.is_boolean(type_) or pa.types.is_integer(type_):
+        column = column.cast(pa.uint64() if kind == "unsigned" else pa.int64())
+    elif type_.bit_width == 32:
+        column = column.view(pa.int32()).cast(pa.int64())
+    _, data = column.buffers()
+    start = column.offset
+    return np.frombuffer(data, np.int64)[start : start + len(column)] if data else _no_words(column)
+
+
+def _hashed(where: Int64s, data: Any, seed: int) -> Int64s:
+    out = np.empty(len(where) - 1, np.int64)
+    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    hashing.hash_bytes(where, raw, seed, out)
+    return out
+
+
+def _float_words(column: pa.Array) -> Int64s:
+    numbers = np.asarray(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))
+    plain = numbers + 0.0  # turns -0.0 into 0.0
+    plain[np.isnan(plain)] = np.nan
+    return plain.view(np.int64)
+
+
+def _no_words(column: pa.Array) -> Int64s:
+    return np.zeros(len(column), np.int64)

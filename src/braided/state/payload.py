@@ -1,0 +1,176 @@
+"""The stored rows of one side, in Arrow chunks, found by position.
+
+Chunk c holds positions `starts[c]` up to the next chunk's start. Rows leave from the front: a chunk
+goes when its last row has gone, and is copied to its live rest when more than half of it has gone.
+Small chunks are merged as they come, so that tiny batches do not make many chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from braided.kernels import gather
+from braided.state.keys import Bools, Int64s
+
+MERGED_ROWS = 65_536
+
+
+@dataclass
+class _Chunk:
+    start: int
+    batch: pa.RecordBatch
+    addresses: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    @property
+    def stop(self) -> int:
+        return self.start + int(self.batch.num_rows)
+
+    def address(self, column: int) -> tuple[int, int, int]:
+        """Where a fixed-width column's values begin, its validity bits (or 0), its first bit."""
+        if column not in self.addresses:
+            array = self.batch.column(column)
+            bits, values = array.buffers()
+            bits_at = bits.address if bits is not None and array.null_count else 0
+            values_at = values.address + array.offset * (array.type.bit_width // 8)
+            self.addresses[column] = (values_at, bits_at, array.offset)
+        return self.addresses[column]
+
+
+class Payload:
+    """Rows of one side by position; appended at the end, dropped at the front."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._chunks: list[_Chunk] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored rows."""
+        return sum(int(c.batch.nbytes) for c in self._chunks)
+
+    def append(self, start: int, batch: pa.RecordBatch) -> None:
+        """Store rows at positions from `start` on."""
+        self._chunks.append(_Chunk(start, batch))
+        while len(self._chunks) > 1:
+            last, before = self._chunks[-1], self._chunks[-2]
+            rows = last.batch.num_rows
+            merged = rows + before.batch.num_rows
+            if before.batch.num_rows > 2 * rows or merged > MERGED_ROWS:
+                break
+            self._chunks[-2:] = [_Chunk(before.start, pa.concat_batches([before.batch, last.batch]))]
+
+    def truncate(self, stop: int) -> None:
+        """Forget rows from position `stop` on."""
+        while self._chunks and self._chunks[-1].start >= stop:
+            self._chunks.pop()
+        if self._chunks and self._chunks[-1].stop > stop:
+            last = self._chunks[-1]
+            self._chunks[-1] = _Chunk(last.start, last.batch.slice(0, stop - last.start))
+
+    def drop_before(self, first: int) -> None:
+        """Forget rows before position `first`."""
+        gone = 0
+        while gone < len(self._chunks) and self._chunks[gone].stop <= first:
+            gone += 1
+        del self._chunks[:gone]
+        if self._chunks and 2 * (first - self._chunks[0].start) > self._chunks[0].batch.num_rows:
+            front = self._chunks[0]
+            rest = front.batch.slice(first - front.start)
+            self._chunks[0] = _Chunk(first, copied(rest))
+
+    def live(self, first: int) -> list[pa.RecordBatch]:
+        """The rows from position `first` on, in order."""
+        return [
+            c.batch.slice(max(0, first - c.start)) for c in self._chunks if c.stop > first
+        ]
+
+    def keep(self, first: int, kept: Bools) -> None:
+        """Keep the rows at `first + i` where kept[i], at new positions from 0 on."""
+        batches = self.live(first)
+        self._chunks, at, start = [], 0, 0
+        for batch in batches:
+            mask = pa.array(kept[at : at + batch.num_rows])
+            at += batch.num_rows
+            rows = batch.filter(mask)
+            if rows.num_rows:
+                self.append(start, rows)
+                start += rows.num_rows
+
+    def gather(self, positions: Int64s | npt.NDArray[np.int32], columns: Sequence[int]) -> list[pa.Array]:
+        """The columns' values at the positions."""
+        if not columns:
+            return []
+        chunk = np.empty(len(positions), np.int32)
+        offset = np.empty(len(positions), np.int32)
+        starts = np.array([c.start for c in self._chunks] + [1 << 62], np.int64)
+        gather.locate(starts, positions, chunk, offset)
+        distinct = dict.fromkeys(columns)
+        other = [c for c in distinct if not is_fixed_width(self.schema.field(c).type)]
+        found = dict(zip(other, self._take(chunk, offset, other), strict=True))
+        return [
+            found[c] if c in found else self._fixed(chunk, offset, c) for c in columns
+        ]
+
+    def _take(
+        self, chunk: npt.NDArray[np.int32], offset: npt.NDArray[np.int32], columns: Sequence[int]
+    ) -> list[pa.Array]:
+        if not columns:
+            return []
+        order = np.argsort(chunk, kind="stable")
+        bounds = np.searchsorted(chunk[order], np.arange(len(self._chunks) + 1))
+        parts = []
+        for c, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False)):
+            if low < high:
+                rows = pa.array(offset[order[low:high]])
+                parts.append(self._chunks[c].batch.select(list(columns)).take(rows))
+        if len(parts) == 1:
+            return list(parts[0].columns)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return list(pa.concat_batches(parts).take(pa.array(back)).columns)
+
+    def _fixed(
+        self, chunk: npt.NDArray[np.int32], offset: npt.NDArray[np.int32], column: int
+    ) -> pa.Array:
+        type_ = self.schema.field(column).type
+        where = np.array([c.address(column) for c in self._chunks], np.int64)
+        addresses = np.ascontiguousarray(where[:, 0])
+        width, rows = type_.bit_width // 8, len(chunk)
+        out = np.empty(rows * width, np.int8)
+        if width >= 8:
+            gather.gather_8_bytes(addresses, chunk, offset, width // 8, out.view(np.int64))
+        elif width == 4:
+            gather.gather_4_bytes(addresses, chunk, offset, out.view(np.int32))
+        elif width == 2:
+            gather.gather_2_bytes(addresses, chunk, offset, out.view(np.int16))
+        else:
+            gather.gather_1_byte(addresses, chunk, offset, out)
+        valid = None
+        if where[:, 1].any():
+            bits = np.empty(rows, np.uint8)
+            first_bits = np.ascontiguousarray(where[:, 2])
+            gather.gather_bits(np.ascontiguousarray(where[:, 1]), first_bits, chunk, offset, bits)
+            valid = pa.py_buffer(np.packbits(bits, bitorder="little"))
+        return pa.Array.from_buffers(type_, rows, [valid, pa.py_buffer(out)])
+
+
+def is_fixed_width(type_: pa.DataType) -> bool:
+    """Whether values of the type are plain words of 1, 2, 4, 8, 16 or 32 bytes."""
+    plain = pa.types.is_primitive(type_) or pa.types.is_decimal(type_)
+    return plain and type_.bit_width in (8, 16, 32, 64, 128, 256)
+
+
+def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in buffers of their own."""
+    return batch.take(pa.array(np.arange(batch.num_rows, dtype=np.int32)))
+
+
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, copied if it would keep much larger buffers alive."""
+    held, used = batch.get_total_buffer_size(), batch.nbytes
+    return copied(batch) if held > 2 * used + 65_536 else batch

@@ -1,0 +1,290 @@
+"""One stream's stored rows with their hash index: the side state a half-join probes.
+
+Invariant: the rows at positions `first <= p < count` are exactly the rows appended and not yet
+forgotten, in order of arrival, each linked in the index unless its key is null. A row is forgotten
+only when the watermark has passed it by more than its retention, or when newer rows have pushed it
+out of its count window for every time still to come; until then it can be found.
+
+Rows usually leave in order of arrival, which only raises `first`. Where rows came out of order, or
+windows count rows by key, dead rows stay behind live ones; once they may be more than half, a scan
+finds them and the side is compacted. Both are O(1) per row over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from braided.kernels import counting, index
+from braided.kernels.probe import FIRST, HASH, HEAD, LINK, SHIFT, SIDE_COLUMNS, TIME, VISIBLE
+from braided.query.errors import InvalidValue
+from braided.query.windows import CountWindow
+from braided.state.keys import Bools, Int64s
+from braided.state.payload import Payload
+
+_MIN_ROWS = 64
+_MAX_POSITION = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows on their way into a side: stored columns, key hashes, times, and what else it needs.
+
+    `linked` is false where the key is null (None: all true); `checks` is the second hash.
+    """
+
+    batch: pa.RecordBatch
+    hashes: Int64s
+    times: Int64s
+    linked: Bools | None = None
+    checks: Int64s | None = None
+    ranks: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a side stood before a batch."""
+
+    count: int
+    counted: int
+    newest: int
+    disordered: bool
+    since_scan: int
+
+
+class SideState:
+    """Rows of one stream, by position, and by key through a chained hash index."""
+
+    def __init__(self, name: str, schema: pa.Schema, window: CountWindow | None = None) -> None:
+        self.name = name
+        self.payload = Payload(schema)
+        self.window = window
+        self.base = self.first = self.count = 0
+        self.counted = 0  # rows ever counted by a count window per stream
+        self._grow_to(_MIN_ROWS)
+        self._index_for(_MIN_ROWS)
+        self._newest = -(1 << 62)
+        self._disordered = False
+        self._since_scan = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows held."""
+        return self.count - self.first
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: stored rows, arrays and index, as allocated."""
+        return self.payload.nbytes + self._head.nbytes + sum(a.nbytes for a in self._arrays())
+
+    def describe(self, table: Int64s, visible: int) -> None:
+        """Fill this side's row of the probe kernel's side table."""
+        table[:SIDE_COLUMNS] = 0
+        table[HASH] = self._hashes.ctypes.data - 8 * self.base
+        table[TIME] = self._times.ctypes.data - 8 * self.base
+        table[LINK] = self._link.ctypes.data - 4 * self.base
+        table[HEAD] = self._head.ctypes.data
+        table[SHIFT], table[FIRST], table[VISIBLE] = self._shift, self.first, visible
+
+    def times_at(self, positions: npt.NDArray[np.int32]) -> Int64s:
+        """The event times of rows."""
+        return self._times[positions - self.base]
+
+    def reserve(self, rows: int) -> Mark:
+        """Make room for so many rows; the mark undoes what is appended from here on."""
+        self._make_room(rows)
+        return Mark(self.count, self.counted, self._newest, self._disordered, self._since_scan)
+
+    def append(self, rows: Rows) -> None:
+        """Store and link rows; they get the positions from `count` on."""
+        if not len(rows):
+            return
+        self._make_room(len(rows))
+        start, stop = self.count, self.count + len(rows)
+        here = slice(start - self.base, stop - self.base)
+        self._hashes[here] = rows.hashes
+        self._times[here] = rows.times
+        self._link[here] = -1
+        if rows.linked is not None:
+            self._link[here][~rows.linked] = index.UNLINKED
+        if not self._disordered:
+            self._disordered = not index.never_falls(self._times[here], self._newest)
+        self._newest = max(self._newest, int(rows.times.max()))
+        index.insert(self._hashes, self._link, self._head, self._shift, self.base, start, stop)
+        self._rank(rows, here, start, stop)
+        self.payload.append(start, rows.batch)
+        self.count = stop
+        self._since_scan += len(rows)
+
+    def undo(self, mark: Mark) -> None:
+        """Forget the rows appended since the mark."""
+        index.undo(
+            self._hashes, self._link, self._head, self._shift, self.base, mark.count, self.count
+        )
+        self.payload.truncate(mark.count)
+        self.count, self.counted = mark.count, mark.counted
+        self._newest, self._disordered = mark.newest, mark.disordered
+        self._since_scan = mark.since_scan
+
+    def expire(self, oldest: int) -> int:
+        """Forget rows older than `oldest` and rows pushed out of a count window; how many."""
+        before = self.rows
+        times = self._times[self.first - self.base : self.count - self.base]
+        self.first += index.expired_prefix(times, oldest)
+        if self.window is not None and self.window.per == "stream":
+            self._expire_stream_window()
+        self.payload.drop_before(self.first)
+        keyed = self.window is not None and self.window.per == "key"
+        if (self._disordered or keyed) and self._since_scan > self.rows // 2:
+            self._compact(oldest)
+        if len(self._hashes) > 4 * max(self.rows, _MIN_ROWS):
+            self._resize(self.rows)
+        return before - self.rows
+
+    def crowded(self, rows: int) -> bool:
+        """Whether so many more rows would make the arrays grow."""
+        return self.rows + rows > len(self._hashes)
+
+    def inside(self, positions: npt.NDArray[np.int32], now: Int64s, keep: Bools) -> None:
+        """Clear `keep` where a row is out of this side's count window at a time."""
+        if self.window is None:
+            return
+        if self.window.per == "stream":
+            counting.inside_stream_window(
+                positions, now, self._times, self._ranks, self.base, self.first, self.count,
+                self.window.rows, keep,
+            )  # fmt: skip
+        else:
+            counting.inside_key_window(
+                positions, now, self._hashes, self._checks, self._times, self._link, self._head,
+                self._shift, self._ranks, self.base, self.window.rows, keep,
+            )  # fmt: skip
+
+    def contents(self) -> list[Rows]:
+        """The rows held, for a snapshot."""
+        found, at = [], self.first
+        for batch in self.payload.live(self.first):
+            here = slice(at - self.base, at - self.base + batch.num_rows)
+            linked = self._link[here] != index.UNLINKED
+            ranks = self._ranks[here] if self.window else None
+            found.append(Rows(batch, self._hashes[here], self._times[here], linked, None, ranks))
+            at += batch.num_rows
+        return found
+
+    def _arrays(self) -> list[npt.NDArray[np.generic]]:
+        extra = [self._ranks] if self.window else []
+        if self.window and self._checks is not self._hashes:
+            extra.append(self._checks)
+        return [self._hashes, self._times, self._link, *extra]
+
+    def _rank(self, rows: Rows, here: slice, start: int, stop: int) -> None:
+        if self.window is None:
+            return
+        if rows.checks is not None:
+            if self._checks is self._hashes:
+                self._checks = self._hashes.copy()
+            self._checks[here] = rows.checks
+        if rows.ranks is not None:
+            self._ranks[here] = rows.ranks
+            self.counted = int(rows.ranks[-1])
+        elif self.window.per == "stream":
+            counting.rank_in_stream(self._times[here], self.counted, self._ranks[here])
+            self.counted += stop - start
+        else:
+            counting.rank_in_key(
+                self._hashes, self._checks, self._times, self._link, self._ranks, self.base,
+                self.first, start, stop,
+            )  # fmt: skip
+
+    def _expire_stream_window(self) -> None:
+        assert self.window is not None
+        ranks = self._ranks[self.first - self.base : self.count - self.base]
+        self.first += index.expired_prefix(ranks, self.counted - self.window.rows + 1)
+
+    def _compact(self, oldest: int) -> None:
+        """Rebuild without dead rows, if they are more than half."""
+        self._since_scan = 0
+        here = slice(self.first - self.base, self.count - self.base)
+        dead = self._times[here] < oldest
+        if self.window is not None and self.window.per == "key":
+            pushed = np.zeros(self.rows, np.bool_)
+            counting.pushed_out_of_key(
+                self._hashes, self._checks, self._link, self._head, self._shift, self._ranks,
+                self.base, self.first, self.count, self.window.rows, pushed,
+            )  # fmt: skip
+            dead |= pushed
+        if 2 * int(dead.sum()) <= self.rows:
+            return
+        self.payload.keep(self.first, ~dead)
+        self._rebuild(lambda a: a[here][~dead], int((~dead).sum()))
+
+    def _make_room(self, rows: int) -> None:
+        if self.count + rows > _MAX_POSITION:
+            self._restart_positions()
+        live = self.rows + rows
+        if live > _MAX_POSITION:
+            raise InvalidValue(f"stream {self.name!r}: more than {_MAX_POSITION:,} rows in its window")
+        if self.count - self.base + rows > len(self._hashes):
+            self._resize(live) if live > len(self._hashes) else self._move_to_front()
+        if live > len(self._head):
+            self._index_for(live)
+
+    def _move_to_front(self) -> None:
+        here = slice(self.first - self.base, self.count - self.base)
+        for array in self._arrays():
+            array[: self.rows] = array[here].copy()
+        self.base = self.first
+
+    def _resize(self, rows: int) -> None:
+        """New arrays for so many rows, positions unchanged."""
+        here, kept = slice(self.first - self.base, self.count - self.base), self.rows
+        old, own_checks = self._arrays(), self._owns_checks()
+        self._grow_to(rows, own_checks)
+        for new, values in zip(self._arrays(), old, strict=True):
+            new[:kept] = values[here]
+        self.base = self.first
+        self._index_for(rows)
+
+    def _restart_positions(self) -> None:
+        here = slice(self.first - self.base, self.count - self.base)
+        everything = np.ones(self.rows, np.bool_)
+        self.payload.keep(self.first, everything)
+        self._rebuild(lambda a: a[here], self.rows)
+
+    def _rebuild(self, kept: Callable[[npt.NDArray[np.generic]], npt.NDArray[np.generic]], rows: int) -> None:
+        """New arrays and index of the kept rows, at positions from 0 on."""
+        old, own_checks = [kept(a) for a in self._arrays()], self._owns_checks()
+        self.base = self.first = 0
+        self.count = rows
+        self._grow_to(rows, own_checks)
+        for new, values in zip(self._arrays(), old, strict=True):
+            new[:rows] = values
+        self._index_for(rows)
+
+    def _owns_checks(self) -> bool:
+        return self.window is not None and self._checks is not self._hashes
+
+    def _grow_to(self, rows: int, own_checks: bool = False) -> None:
+        size = max(_MIN_ROWS, rows + rows // 4)
+        self._hashes = np.empty(size, np.int64)
+        self._times = np.empty(size, np.int64)
+        self._link = np.empty(size, np.int32)
+        if self.window is not None:
+            self._ranks = np.empty(size, np.int64)
+            self._checks = np.empty(size, np.int64) if own_checks else self._hashes
+
+    def _index_for(self, rows: int) -> None:
+        """An empty index with a slot per row, and all rows linked anew."""
+        bits = max(6, (rows - 1).bit_length())
+        self._head = np.full(1 << bits, -1, np.int32)
+        self._shift = 64 - bits
+        index.insert(
+            self._hashes, self._link, self._head, self._shift, self.base, self.first, self.count
+        )
