@@ -65,16 +65,12 @@ def inside_stream_window(positions, now, times, rank, base, first, count, size, 
 
 
 @kernel
-def inside_key_window(
-    positions, now, hashes, checks, times, link, head, shift, rank, base, size, keep
-):
+def inside_key_window(positions, now, hashes, checks, times, link, head, shift, rank, base, size, keep):
     """Clear `keep` where the row at a position was pushed out of its key's window at `now`."""
     for n in range(positions.shape[0]):
         x = positions[n] - base
         i = np.int64(head[slot_of(hashes[x], shift)]) - base
-        while i > x and not (
-            times[i] <= now[n] and hashes[i] == hashes[x] and checks[i] == checks[x]
-        ):
+        while i > x and not (times[i] <= now[n] and hashes[i] == hashes[x] and checks[i] == checks[x]):
             i = link[i] - base
         if rank[i] - rank[x] >= size:
             keep[n] = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.memory import kernel, load_int32, load_int64, load_int8, load_int16
+from braided.kernels.memory import kernel, load_int8, load_int16, load_int32, load_int64
 
 
 @kernel

@@ -23,6 +23,7 @@ _8 = np.uint64(8)
 
 @inlined
 def mix(x):
+    """A bijection of 64-bit words that spreads every bit."""
     x ^= x >> _33
     x *= _A
     x ^= x >> _33

@@ -24,6 +24,7 @@ UNLINKED = -2  # the link of a row that is stored but never found (its key is nu
 
 @inlined
 def slot_of(key_hash, shift):
+    """The slot of a hash: its highest bits."""
     return np.int64(np.uint64(key_hash) >> np.uint64(shift))
 
 
@@ -63,3 +64,13 @@ def never_falls(times, newest):
             return False
         newest = t
     return True
+
+
+@kernel
+def span(times):
+    """The smallest and the largest time."""
+    low = high = times[0]
+    for t in times:
+        low = min(low, t)
+        high = max(high, t)
+    return low, high

@@ -48,24 +48,26 @@ def _index_and_counting() -> None:
     counting.rank_in_stream(times, 0, rank)
     counting.rank_in_key(hashes, hashes, times, link, rank, 0, 0, 0, 1)
     counting.inside_stream_window(_ints(0), times, times, rank, 0, 0, 1, 1, keep)
-    counting.inside_key_window(
-        _ints(0), times, hashes, hashes, times, link, head, 58, rank, 0, 1, keep
-    )
+    counting.inside_key_window(_ints(0), times, hashes, hashes, times, link, head, 58, rank, 0, 1, keep)
     counting.pushed_out_of_key(hashes, hashes, link, head, 58, rank, 0, 0, 1, 1, keep)
     index.undo(hashes, link, head, 58, 0, 0, 1)
     index.expired_prefix(times, 0)
     index.never_falls(times, 0)
+    index.span(times)
 
 
 def _probe() -> None:
     sides = np.zeros((2, probe.SIDE_COLUMNS), np.int64)
     levels = np.zeros((2, 2), np.int64)
+    probe.first_candidates(sides, 0, 1, 0, 0, _ints(0), _ints(0))
     probe.enumerate_combinations(
         sides,
         _longs(0, 1),
         levels,
         np.zeros((2, probe.CURSOR_COLUMNS), np.int64),
         _longs(0, 0, 0),
+        _ints(0),
+        _ints(0),
         _longs(0, 0),
         np.zeros((2, probe.TALLY_COLUMNS), np.int64),
         np.zeros((2, 1), np.int32),

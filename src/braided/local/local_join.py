@@ -27,9 +27,7 @@ class LocalJoin:
     and results have no columns until all are known.
     """
 
-    def __init__(
-        self, query: JoinQuery, *, schemas: Mapping[str, pa.Schema] | None = None
-    ) -> None:
+    def __init__(self, query: JoinQuery, *, schemas: Mapping[str, pa.Schema] | None = None) -> None:
         if not isinstance(query, JoinQuery):
             raise InvalidType(f"LocalJoin needs a bd.JoinQuery; got {query!r}")
         self.query = query
@@ -123,7 +121,7 @@ class LocalJoin:
 
     def _read(self, work: Iterator[pa.Table]) -> Iterator[pa.Table]:
         try:
-            for table in work:  # not "yield from": closing the reader must not close the work
+            for table in work:  # noqa: UP028  (yield from would close the work with its reader)
                 yield table
         except GeneratorExit:
             return

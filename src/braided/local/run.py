@@ -77,9 +77,7 @@ def _batches(
     return _by_rows(whole, rows)
 
 
-def _by_rows(
-    whole: Mapping[str, pa.RecordBatch], rows: int
-) -> Iterator[dict[str, pa.RecordBatch]]:
+def _by_rows(whole: Mapping[str, pa.RecordBatch], rows: int) -> Iterator[dict[str, pa.RecordBatch]]:
     longest = max(batch.num_rows for batch in whole.values())
     for start in range(0, longest, rows):
         yield {n: b.slice(start, rows) for n, b in whole.items() if start < b.num_rows}
@@ -95,7 +93,7 @@ def _by_period(
     for stream in query.streams:
         if stream.time is None:
             raise InvalidValue(f"run_local: batch_period needs a time column in stream {stream.name!r}")
-        event_us, _ = times.to_us(stream, whole[stream.name].column(stream.time))
+        event_us = times.event_times(stream, whole[stream.name].column(stream.time)).us
         arrived[stream.name] = np.maximum.accumulate(event_us) if len(event_us) else event_us
     started = [a[0] for a in arrived.values() if len(a)]
     if not started:

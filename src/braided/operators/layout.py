@@ -99,7 +99,7 @@ def output_of(query: JoinQuery, layouts: Sequence[Layout]) -> Output:
 
 def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:
     """Columns the query names, each with what for."""
-    used = {c: "key" for c in stream.key_columns}
+    used = dict.fromkeys(stream.key_columns, "key")
     if stream.time is not None:
         used.setdefault(stream.time, "time")
     for name, source, column in query.selected or ():

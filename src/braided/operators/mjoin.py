@@ -33,9 +33,12 @@ import numpy.typing as npt
 
 from braided.kernels.probe import (
     CURSOR_COLUMNS,
+    MATCHES,
+    PROBES,
     SIDE_COLUMNS,
     TALLY_COLUMNS,
     enumerate_combinations,
+    first_candidates,
 )
 from braided.policies.choice import Policies
 from braided.policies.decisions import HalfJoinCounts, ProbePlan, Turn
@@ -106,16 +109,31 @@ class FlatJoin:
         streams = len(self._sides)
         levels = np.array((plan.driver, *plan.order), np.int64)
         allowance = np.array((0, *plan.allowance), np.int64)
-        cursor = np.zeros((streams, CURSOR_COLUMNS), np.int64)
-        rows: Int64s = np.array((buffer.start, buffer.stop, 0), np.int64)
         sides = self._sides.copy()
+        driver_rows, candidates = self._first_probe(sides, plan, buffer)
+        cursor = np.zeros((streams, CURSOR_COLUMNS), np.int64)
+        rows: Int64s = np.array((0, len(driver_rows), 0), np.int64)
         out = np.empty((streams, most_rows), np.int32)
         while rows[0] < rows[1]:
             tally = np.zeros((streams, TALLY_COLUMNS), np.int64)
             found = enumerate_combinations(
-                sides, levels, self._bounds, cursor, rows, allowance, tally, out
-            )
-            self.probes[plan.driver, levels[1:]] += tally[1:, 0]
-            self.matches[plan.driver, levels[1:]] += tally[1:, 1]
+                sides, levels, self._bounds, cursor, rows, driver_rows, candidates, allowance,
+                tally, out,
+            )  # fmt: skip
+            self.probes[plan.driver, levels[1:]] += tally[1:, PROBES]
+            self.matches[plan.driver, levels[1:]] += tally[1:, MATCHES]
             if found:
                 yield out[:, :found].copy()
+
+    def _first_probe(
+        self, sides: Int64s, plan: ProbePlan, buffer: Buffer
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The driver rows that the first partner may match, and where each of them may match."""
+        allowed = min(buffer.rows, plan.allowance[0])
+        stop = buffer.start + allowed
+        driver_rows, candidates = np.empty(allowed, np.int32), np.empty(allowed, np.int32)
+        found = first_candidates(
+            sides, plan.driver, plan.order[0], buffer.start, stop, driver_rows, candidates
+        )
+        self.probes[plan.driver, plan.order[0]] += allowed
+        return driver_rows[:found], candidates[:found]

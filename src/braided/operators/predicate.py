@@ -43,9 +43,7 @@ def check(condition: Condition, types: Mapping[tuple[str, str], pa.DataType], te
         raise InvalidType(f"where must be a condition; {text!r} has type {answer.type}")
 
 
-def passes(
-    condition: Condition, columns: Mapping[tuple[str, str], pa.Array], rows: int, text: str
-) -> Bools:
+def passes(condition: Condition, columns: Mapping[tuple[str, str], pa.Array], rows: int, text: str) -> Bools:
     """Which rows the condition is true for."""
     try:
         answer = evaluate(condition, columns)
@@ -132,7 +130,7 @@ def _cast_literal(literal: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _boolean(value: Any) -> Any:

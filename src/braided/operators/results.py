@@ -19,17 +19,13 @@ from braided.state.storable import from_storable
 class Results:
     """Builds result tables of one query."""
 
-    def __init__(
-        self, query: JoinQuery, layouts: Sequence[Layout], output: Output, keys: KeyFormat
-    ) -> None:
+    def __init__(self, query: JoinQuery, layouts: Sequence[Layout], output: Output, keys: KeyFormat) -> None:
         self._query, self._layouts, self._keys = query, layouts, keys
         self.output = output
         self._condition = query.condition
         if self._condition is not None:
             at = {layout.stream.name: layout for layout in layouts}
-            types = {
-                (s, c): at[s].stored_schema.field(c).type for s, c in self._condition.columns()
-            }
+            types = {(s, c): at[s].stored_schema.field(c).type for s, c in self._condition.columns()}
             predicate.check(self._condition, types, query.where or "")
 
     def table(self, sides: Sequence[SideState], found: Positions) -> pa.Table:
@@ -83,9 +79,7 @@ class Results:
             used = sorted(c for s, c in self._condition.columns() if s == name)
             gathered = sides[i].payload.gather(found[i], [layout.place(c) for c in used])
             columns.update({(name, c): a for c, a in zip(used, gathered, strict=True)})
-        return predicate.passes(
-            self._condition, columns, found.shape[1], self._query.where or ""
-        )
+        return predicate.passes(self._condition, columns, found.shape[1], self._query.where or "")
 
     def _gathered(self, sides: Sequence[SideState], found: Positions, now: Int64s) -> pa.Table:
         wanted = self.output.columns

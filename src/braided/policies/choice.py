@@ -33,9 +33,7 @@ def policies_for(tuning: Tuning, streams: tuple[str, ...]) -> Policies:
         _available("index", tuning.index_of(stream), INDEXES)
     _available("driver_stream", tuning.driver_stream, tuple(DRIVER_POLICIES))
     _available("probe_order", tuning.probe_order, tuple(PROBE_ORDER_POLICIES))
-    return Policies(
-        DRIVER_POLICIES[tuning.driver_stream](), PROBE_ORDER_POLICIES[tuning.probe_order]()
-    )
+    return Policies(DRIVER_POLICIES[tuning.driver_stream](), PROBE_ORDER_POLICIES[tuning.probe_order]())
 
 
 def _available(option: str, value: str, known: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ stream i can still meet rows to come: `retention_i = max over j of D[i][j]`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -39,10 +40,7 @@ class Bounds:
     def any(self) -> bool:
         """Whether any pair of streams is bounded at all."""
         return any(
-            bound < INFINITE_US
-            for i, row in enumerate(self.matrix)
-            for j, bound in enumerate(row)
-            if i != j
+            bound < INFINITE_US for i, row in enumerate(self.matrix) for j, bound in enumerate(row) if i != j
         )
 
     def retention_us(self, i: int) -> int:
@@ -69,7 +67,7 @@ def _shorten(matrix: list[list[int]], names: Sequence[str]) -> None:
     """Floyd-Warshall in place; a negative cycle is a contradiction."""
     size = len(matrix)
     direct = [list(row) for row in matrix]
-    via = [[j for j in range(size)] for _ in range(size)]
+    via = [list(range(size)) for _ in range(size)]
     for k in range(size):
         for i in range(size):
             for j in range(size):
@@ -89,11 +87,8 @@ def _contradiction(
     for goal in (k, i):
         while path[-1] != goal or len(path) == 1:
             path.append(via[path[-1]][goal])
-    steps = [
-        f"{names[b]} - {names[a]} <= {to_text(direct[a][b])}"
-        for a, b in zip(path, path[1:], strict=False)
-    ]
-    total = to_text(sum(direct[a][b] for a, b in zip(path, path[1:], strict=False)))
+    steps = [f"{names[b]} - {names[a]} <= {to_text(direct[a][b])}" for a, b in itertools.pairwise(path)]
+    total = to_text(sum(direct[a][b] for a, b in itertools.pairwise(path)))
     raise InvalidValue(
         "within: the bounds contradict each other along the cycle "
         f"{' -> '.join(names[p] for p in path)}: {'; '.join(steps)}; "

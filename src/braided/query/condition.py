@@ -3,20 +3,17 @@
 The tree knows columns, literals and calls of a closed set of operations; the engine evaluates
 it on columns (`operators.predicate`), the oracle on single rows (`testing.oracle`).
 
->>> parse("orders.amount > 2 * payments.amount").columns()
-frozenset({('orders', 'amount'), ('payments', 'amount')})
+>>> sorted(parse("orders.amount > 2 * payments.amount").columns())
+[('orders', 'amount'), ('payments', 'amount')]
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from braided.query.errors import InvalidType, InvalidValue
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def parse(text: str) -> Condition:
     return _read(tree, text)
 
 
-def _read(node: exp.Expression, text: str) -> Condition:
+def _read(node: Any, text: str) -> Condition:
     kind = type(node).__name__
     if kind == "Column":
         return _column(node, text)
@@ -113,7 +110,7 @@ def _read(node: exp.Expression, text: str) -> Condition:
     return _other(node, kind, text)
 
 
-def _other(node: exp.Expression, kind: str, text: str) -> Condition:
+def _other(node: Any, kind: str, text: str) -> Condition:
     if kind == "Literal":
         return Literal(node.this if node.is_string else _number(node.this))
     if kind in ("Boolean", "Null"):
@@ -131,11 +128,9 @@ def _other(node: exp.Expression, kind: str, text: str) -> Condition:
     raise InvalidValue(f"where cannot use {node.sql()!r} in {text!r}; it can use: {SUPPORTED}")
 
 
-def _column(node: exp.Expression, text: str) -> Column:
+def _column(node: Any, text: str) -> Column:
     if not node.args.get("table") or node.args.get("db"):
-        raise InvalidValue(
-            f"where must name columns as stream.column; got {node.sql()!r} in {text!r}"
-        )
+        raise InvalidValue(f"where must name columns as stream.column; got {node.sql()!r} in {text!r}")
     return Column(node.args["table"].name, node.this.name)
 
 

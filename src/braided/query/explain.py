@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braided.query.bounds import INFINITE_US, Within
+from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def _stay(query: JoinQuery, i: int) -> str:
 
 def _conditions(query: JoinQuery) -> list[str]:
     lines = []
-    pairs: Within = query.within or ()  # type: ignore[assignment]
-    for (first, second), (low, high) in pairs:
+    for (first, second), (low, high) in query.pairs:
         lines.append(f"within: {second} comes from {low} to {high} after {first}")
     if query.where is not None:
         lines.append(f"where: {query.where}")

@@ -55,9 +55,7 @@ class JoinQuery(PlainDict):
             ("memory", self.memory, None),
         ):
             if value != available:
-                raise InvalidValue(
-                    f"{option}={value!r} is not available in this version; use {available!r}"
-                )
+                raise InvalidValue(f"{option}={value!r} is not available in this version; use {available!r}")
         self._check_streams()
         freeze(self, within=_within(self.within, self.names))
         freeze(self, select=_select(self.select, self.names))
@@ -77,10 +75,13 @@ class JoinQuery(PlainDict):
     def bounds(self) -> Bounds:
         """The closed matrix of time bounds."""
         at = {name: i for i, name in enumerate(self.names)}
-        pairs: Within = self.within or ()  # type: ignore[assignment]
-        return close(
-            self.streams, [(at[a], at[b], to_us(low), to_us(high)) for (a, b), (low, high) in pairs]
-        )
+        within_us = [(at[a], at[b], to_us(low), to_us(high)) for (a, b), (low, high) in self.pairs]
+        return close(self.streams, within_us)
+
+    @property
+    def pairs(self) -> Within:
+        """The `within` bounds: ((first, second), (from, to)), in the order of the streams."""
+        return self.within or ()  # type: ignore[return-value]
 
     @property
     def counts(self) -> bool:
@@ -123,9 +124,8 @@ class JoinQuery(PlainDict):
         """Only plain values; `from_dict` undoes it."""
         said = super().to_dict()
         if self.within:
-            pairs: Within = self.within  # type: ignore[assignment]
             said["within"] = [
-                {"streams": [a, b], "from": low, "to": high} for (a, b), (low, high) in pairs
+                {"streams": [a, b], "from": low, "to": high} for (a, b), (low, high) in self.pairs
             ]
         if self.select:
             said["select"] = dict(self.select)
@@ -167,8 +167,7 @@ class JoinQuery(PlainDict):
         for stream in self.streams:
             if why and stream.time is None:
                 raise InvalidValue(
-                    f"stream {stream.name!r}: time is missing; {why}, so every stream needs "
-                    "a time column"
+                    f"stream {stream.name!r}: time is missing; {why}, so every stream needs a time column"
                 )
 
     def _check_tuning(self) -> None:

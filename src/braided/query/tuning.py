@@ -9,9 +9,7 @@ from typing import Literal, get_args
 from braided.query.errors import InvalidType, InvalidValue, require_choice
 from braided.query.values import PlainDict, freeze, value_class
 
-DriverStream = Literal[
-    "timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"
-]
+DriverStream = Literal["timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"]
 ProbeOrder = Literal["fixed", "selectivity", "a-greedy"]
 Index = Literal["auto", "hash", "scan"]
 Expiry = Literal["active", "lazy"]
@@ -67,10 +65,9 @@ def _index(index: object) -> str | tuple[tuple[str, str], ...]:
     if isinstance(index, str):
         require_choice("Tuning", "index", index, get_args(Index))
         return index
-    pairs = index.items() if isinstance(index, Mapping) else index
-    if not isinstance(pairs, tuple | list) and not isinstance(index, Mapping):
+    if not isinstance(index, Mapping | tuple | list):
         raise InvalidType(f"Tuning: index must be a choice or one per stream; got {index!r}")
-    frozen = tuple(sorted((str(stream), choice) for stream, choice in pairs))  # type: ignore[union-attr]
+    frozen = tuple(sorted((str(stream), choice) for stream, choice in dict(index).items()))
     for stream, choice in frozen:
         require_choice("Tuning", f"index of stream {stream!r}", choice, get_args(Index))
     return frozen

@@ -15,7 +15,7 @@ T = TypeVar("T", bound=type)
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def value_class(cls: T) -> T:
     """A frozen dataclass whose constructor answers a mistyped option with a hint."""
-    made = dataclasses.dataclass(frozen=True)(cls)
+    made: Any = dataclasses.dataclass(frozen=True)(cls)
     names = [f.name for f in dataclasses.fields(made) if f.init]
     plain_init = made.__init__
 
@@ -23,9 +23,7 @@ def value_class(cls: T) -> T:
     def init(self: Any, *args: Any, **options: Any) -> None:
         for option in options:
             if option not in names:
-                raise InvalidType(
-                    f"{cls.__name__} has no option {option!r}; {did_you_mean(option, names)}"
-                )
+                raise InvalidType(f"{cls.__name__} has no option {option!r}; {did_you_mean(option, names)}")
         try:
             plain_init(self, *args, **options)
         except TypeError as wrong:
@@ -35,8 +33,8 @@ def value_class(cls: T) -> T:
                 raise
             raise InvalidType(f"{cls.__name__}: {wrong}") from None
 
-    made.__init__ = init  # type: ignore[misc]
-    return made
+    made.__init__ = init
+    return made  # type: ignore[no-any-return]
 
 
 class PlainDict:

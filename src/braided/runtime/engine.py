@@ -280,9 +280,7 @@ class Engine:
             if turn.driver == i:
                 allowed = turn.allowance[turn.order.index(j)]
                 allowance = None if allowed >= UNLIMITED else allowed
-        return HalfJoinStatistics(
-            int(self.join.probes[i, j]), int(self.join.matches[i, j]), allowance
-        )
+        return HalfJoinStatistics(int(self.join.probes[i, j]), int(self.join.matches[i, j]), allowance)
 
 
 def _gathered(pieces: Iterator[Positions], piece_rows: int) -> Iterator[Positions]:

@@ -47,22 +47,22 @@ class Intake:
 
     def read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge and convert a batch; with `borrow` its buffers are kept as they are."""
-        event_us, timed = self._times(batch)
+        event = self._times(batch)
+        timed = event.valid
         keyed = valid_keys([batch.column(c) for c in self._layout.stream.key_columns])
-        late = self._late(event_us, timed, watermark_us)
-        newest = _newest(event_us, timed)
+        late = self._late(event, watermark_us)
         keep = _both(timed, None if late is None else ~late)
         null_keys = 0 if keyed is None else int((~keyed if keep is None else ~keyed & keep).sum())
         linked = keyed
         if not self._keeps_null_keys:
             keep, linked = _both(keep, keyed), None
         return Arrival(
-            rows=self._rows(batch, event_us, keep, linked, borrow=borrow),
+            rows=self._rows(batch, event.us, keep, linked, borrow=borrow),
             late=None if late is None else owned(batch.filter(pa.array(late))),
             rows_in=batch.num_rows,
             null_keys=null_keys,
             null_times=0 if timed is None else int((~timed).sum()),
-            newest_us=newest,
+            newest_us=event.newest_us,
         )
 
     def empty(self) -> Arrival:
@@ -71,11 +71,7 @@ class Intake:
 
     def stored(self, batch: pa.RecordBatch, linked: Bools | None = None) -> Rows:
         """Rows of a batch of stored columns, as a snapshot keeps them."""
-        stream = self._layout.stream
-        event_us = np.zeros(batch.num_rows, np.int64)
-        if stream.time is not None:
-            event_us, _ = times.to_us(stream, batch.column(self._layout.place(stream.time)))
-        return self._hashed(batch, event_us, linked)
+        return self._hashed(batch, self._times(batch).us, linked)
 
     def _rows(
         self, batch: pa.RecordBatch, event_us: Int64s, keep: Bools | None, linked: Bools | None,
@@ -93,18 +89,17 @@ class Intake:
         checks = self._keys.checks(columns) if self._needs_checks else None
         return Rows(stored, self._keys.hashes(columns), event_us, linked, checks)
 
-    def _times(self, batch: pa.RecordBatch) -> tuple[Int64s, Bools | None]:
+    def _times(self, batch: pa.RecordBatch) -> times.EventTimes:
         stream = self._layout.stream
         if stream.time is None:
-            return np.zeros(batch.num_rows, np.int64), None
-        return times.to_us(stream, batch.column(stream.time))
+            return times.EventTimes(np.zeros(batch.num_rows, np.int64), None, None, None)
+        return times.event_times(stream, batch.column(stream.time))
 
-    def _late(self, event_us: Int64s, timed: Bools | None, watermark_us: int) -> Bools | None:
-        if not self._windowed or not len(event_us) or event_us.min() >= watermark_us:
+    def _late(self, event: times.EventTimes, watermark_us: int) -> Bools | None:
+        if not self._windowed or event.oldest_us is None or event.oldest_us >= watermark_us:
             return None
-        late = event_us < watermark_us
-        late = late if timed is None else late & timed
-        return late if late.any() else None
+        late = event.us < watermark_us
+        return late if event.valid is None else late & event.valid
 
 
 def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBatch:
@@ -118,9 +113,7 @@ def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBat
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_arrays(
-            [pa.array([], f.type) for f in table.schema], schema=table.schema
-        )
+        return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], schema=table.schema)
     return pa.concat_batches(batches)
 
 
@@ -151,9 +144,9 @@ def _with_schema(
     now = plain_schema(table.schema)
     if now == known:
         return table
-    differences = [
-        f"column {n!r} is missing" for n in known.names if n not in now.names
-    ] + [f"column {n!r} is new" for n in now.names if n not in known.names]
+    differences = [f"column {n!r} is missing" for n in known.names if n not in now.names] + [
+        f"column {n!r} is new" for n in now.names if n not in known.names
+    ]
     differences += [
         f"column {n!r} was {known.field(n).type} and is {now.field(n).type}"
         for n in known.names
@@ -165,11 +158,6 @@ def _with_schema(
             f"{'; '.join(differences)}"
         )
     return table.select(known.names)
-
-
-def _newest(event_us: Int64s, timed: Bools | None) -> int | None:
-    there = event_us if timed is None else event_us[timed]
-    return int(there.max()) if len(there) else None
 
 
 def _both(a: Bools | None, b: Bools | None) -> Bools | None:

@@ -66,9 +66,7 @@ def joined(pieces: list[Rows]) -> Rows:
         return pieces[0]
     linked: Bools | None = None
     if any(p.linked is not None for p in pieces):
-        linked = np.concatenate(
-            [np.ones(len(p), np.bool_) if p.linked is None else p.linked for p in pieces]
-        )
+        linked = np.concatenate([np.ones(len(p), np.bool_) if p.linked is None else p.linked for p in pieces])
     checks = [p.checks for p in pieces if p.checks is not None]
     return Rows(
         pa.concat_batches([p.batch for p in pieces]),

@@ -79,7 +79,11 @@ def _meta(engine: Engine) -> dict[str, Any]:
 
 def _part(stream: StreamState, pieces: list[Rows]) -> codec.Part:
     extra = [(_LINKED, pa.bool_()), (_RANK, pa.int64())] if stream.side.window else []
-    schema = pa.schema([*stream.layout.stored_schema, *map(pa.field, *zip(*extra, strict=True))]) if extra else stream.layout.stored_schema
+    schema = (
+        pa.schema([*stream.layout.stored_schema, *map(pa.field, *zip(*extra, strict=True))])
+        if extra
+        else stream.layout.stored_schema
+    )
     batches = []
     for rows in pieces:
         columns = list(rows.batch.columns)

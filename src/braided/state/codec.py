@@ -27,7 +27,7 @@ def encode(meta: Mapping[str, Any], parts: Mapping[str, Part]) -> bytes:
         names.append(name)
         blobs.append(_stream(schema, batches))
     outer = pa.record_batch([pa.array(names), pa.array(blobs, pa.large_binary())], schema=_OUTER)
-    return _stream(_OUTER, [outer]).to_pybytes()
+    return _stream(_OUTER, [outer])
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Part]]:
@@ -35,9 +35,9 @@ def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Part]]:
     try:
         outer = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
         named = dict(zip(outer["part"].to_pylist(), outer["data"], strict=True))
-        meta = json.loads(named.pop("meta").as_py())
+        meta: dict[str, Any] = json.loads(named.pop("meta").as_py())
         _check_format(meta)
-        parts = {}
+        parts: dict[str, Part] = {}
         for name, blob in named.items():
             with pa.ipc.open_stream(blob.as_buffer()) as reader:
                 parts[name] = (reader.schema, list(reader))
@@ -59,9 +59,9 @@ def _check_format(meta: Mapping[str, Any]) -> None:
         )
 
 
-def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return sink.getvalue()
+    return bytes(sink.getvalue())

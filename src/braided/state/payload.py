@@ -7,6 +7,7 @@ Small chunks are merged as they come, so that tiny batches do not make many chun
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -85,9 +86,7 @@ class Payload:
 
     def live(self, first: int) -> list[pa.RecordBatch]:
         """The rows from position `first` on, in order."""
-        return [
-            c.batch.slice(max(0, first - c.start)) for c in self._chunks if c.stop > first
-        ]
+        return [c.batch.slice(max(0, first - c.start)) for c in self._chunks if c.stop > first]
 
     def keep(self, first: int, kept: Bools) -> None:
         """Keep the rows at `first + i` where kept[i], at new positions from 0 on."""
@@ -112,9 +111,7 @@ class Payload:
         distinct = dict.fromkeys(columns)
         other = [c for c in distinct if not is_fixed_width(self.schema.field(c).type)]
         found = dict(zip(other, self._take(chunk, offset, other), strict=True))
-        return [
-            found[c] if c in found else self._fixed(chunk, offset, c) for c in columns
-        ]
+        return [found[c] if c in found else self._fixed(chunk, offset, c) for c in columns]
 
     def _take(
         self, chunk: npt.NDArray[np.int32], offset: npt.NDArray[np.int32], columns: Sequence[int]
@@ -124,7 +121,7 @@ class Payload:
         order = np.argsort(chunk, kind="stable")
         bounds = np.searchsorted(chunk[order], np.arange(len(self._chunks) + 1))
         parts = []
-        for c, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for c, (low, high) in enumerate(itertools.pairwise(bounds)):
             if low < high:
                 rows = pa.array(offset[order[low:high]])
                 parts.append(self._chunks[c].batch.select(list(columns)).take(rows))
@@ -134,9 +131,7 @@ class Payload:
         back[order] = np.arange(len(order))
         return list(pa.concat_batches(parts).take(pa.array(back)).columns)
 
-    def _fixed(
-        self, chunk: npt.NDArray[np.int32], offset: npt.NDArray[np.int32], column: int
-    ) -> pa.Array:
+    def _fixed(self, chunk: npt.NDArray[np.int32], offset: npt.NDArray[np.int32], column: int) -> pa.Array:
         type_ = self.schema.field(column).type
         where = np.array([c.address(column) for c in self._chunks], np.int64)
         addresses = np.ascontiguousarray(where[:, 0])

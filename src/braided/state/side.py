@@ -12,6 +12,7 @@ finds them and the side is compacted. Both are O(1) per row over time.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -67,6 +68,7 @@ class SideState:
         self.payload = Payload(schema)
         self.window = window
         self.base = self.first = self.count = 0
+        self._ranks = self._checks = np.empty(0, np.int64)
         self.counted = 0  # rows ever counted by a count window per stream
         self._grow_to(_MIN_ROWS)
         self._index_for(_MIN_ROWS)
@@ -125,9 +127,7 @@ class SideState:
 
     def undo(self, mark: Mark) -> None:
         """Forget the rows appended since the mark."""
-        index.undo(
-            self._hashes, self._link, self._head, self._shift, self.base, mark.count, self.count
-        )
+        index.undo(self._hashes, self._link, self._head, self._shift, self.base, mark.count, self.count)
         self.payload.truncate(mark.count)
         self.count, self.counted = mark.count, mark.counted
         self._newest, self._disordered = mark.newest, mark.disordered
@@ -237,9 +237,9 @@ class SideState:
             self._index_for(live)
 
     def _move_to_front(self) -> None:
-        here = slice(self.first - self.base, self.count - self.base)
         for array in self._arrays():
-            array[: self.rows] = array[here].copy()
+            start, size = array.ctypes.data, array.itemsize
+            ctypes.memmove(start, start + (self.first - self.base) * size, self.rows * size)
         self.base = self.first
 
     def _resize(self, rows: int) -> None:
@@ -285,6 +285,4 @@ class SideState:
         bits = max(6, (rows - 1).bit_length())
         self._head = np.full(1 << bits, -1, np.int32)
         self._shift = 64 - bits
-        index.insert(
-            self._hashes, self._link, self._head, self._shift, self.base, self.first, self.count
-        )
+        index.insert(self._hashes, self._link, self._head, self._shift, self.base, self.first, self.count)

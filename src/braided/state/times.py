@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from braided.kernels import index
 from braided.query.durations import MAX_US
 from braided.query.errors import InvalidType, InvalidValue
 from braided.query.stream import Stream
@@ -40,8 +42,32 @@ def result_time_type(streams: Sequence[Stream], schemas: Sequence[pa.Schema]) ->
     return pa.timestamp("us", tz=names.pop() if len(names) == 1 else "UTC")
 
 
-def to_us(stream: Stream, column: pa.Array) -> tuple[Int64s, Bools | None]:
-    """The times in microseconds, and which of them are not null (None: all)."""
+@dataclass(frozen=True)
+class EventTimes:
+    """Times in microseconds, which of them are not null (None: all), smallest and largest."""
+
+    us: Int64s
+    valid: Bools | None
+    oldest_us: int | None
+    newest_us: int | None
+
+
+def event_times(stream: Stream, column: pa.Array) -> EventTimes:
+    """The event times of a column; values that cannot be times raise."""
+    us, valid = _to_us(stream, column)
+    there = us if valid is None else us[valid]
+    if not len(there):
+        return EventTimes(us, valid, None, None)
+    oldest, newest = index.span(there)
+    if max(-oldest, newest) > MAX_US:
+        raise InvalidValue(
+            f"stream {stream.name!r}: time column {stream.time!r} has a value more than 36,000 "
+            "years from 1970; is it in microseconds?"
+        )
+    return EventTimes(us, valid, oldest, newest)
+
+
+def _to_us(stream: Stream, column: pa.Array) -> tuple[Int64s, Bools | None]:
     valid = None
     if column.null_count:
         valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
@@ -54,13 +80,7 @@ def to_us(stream: Stream, column: pa.Array) -> tuple[Int64s, Bools | None]:
                 f"stream {stream.name!r}: time column {stream.time!r} ({column.type}) has values "
                 "that are no whole microseconds or out of range; cast it to timestamp('us')"
             ) from None
-    times = np.asarray(column.view(pa.int64()))
-    if len(times) and (times.max() > MAX_US or times.min() < -MAX_US):
-        raise InvalidValue(
-            f"stream {stream.name!r}: time column {stream.time!r} has a value more than 36,000 "
-            "years from 1970; is it in microseconds?"
-        )
-    return times, valid
+    return np.asarray(column.view(pa.int64())), valid
 
 
 def _some_value(column: pa.Array) -> pa.Scalar:

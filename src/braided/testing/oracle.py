@@ -1,0 +1,212 @@
+"""The join by its definition, in plain Python loops: slow, and meant to be read.
+
+`expected` takes all rows as accepted (none late), so it is what every batching and arrival order of
+those rows must yield. It shares no code with the engine but the query's own values.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+import operator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from braided.query.condition import Call, Column, Condition, Literal
+from braided.query.durations import to_us
+from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.stream import Stream
+
+Row: TypeAlias = dict[str, Any]
+
+
+def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The exact result of a query over tables of accepted rows, by nested loops."""
+    streams = [_Rows(stream, tables[stream.name]) for stream in query.streams]
+    found = [c for c in _same_key(streams) if _inside(query, streams, c) and _where(query, streams, c)]
+    return _table(query, streams, found)
+
+
+def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    """The rows of a table, counted; values compare by what they are (NaN equals NaN)."""
+    columns = [map(_comparable, column.to_pylist()) for column in table.columns]
+    return Counter(zip(*columns, strict=True))
+
+
+def assert_same_bag(actual: pa.Table, wanted: pa.Table) -> None:
+    """Raise AssertionError, with examples, unless both tables hold the same rows equally often."""
+    assert actual.schema.names == wanted.schema.names, (
+        f"columns differ: {actual.schema.names} and {wanted.schema.names}"
+    )
+    here, there = bag(actual), bag(wanted)
+    missing, doubled = there - here, here - there
+    assert here == there, (
+        f"missing {missing.total()}, doubled or wrong {doubled.total()} of {there.total()}; "
+        f"for example missing {list(missing)[:2]}, doubled or wrong {list(doubled)[:2]}"
+    )
+
+
+class _Rows:
+    """One stream's rows: keys and times as Python values."""
+
+    def __init__(self, stream: Stream, table: pa.Table) -> None:
+        self.stream, self.table = stream, table
+        columns = [[_comparable(v) for v in table[c].to_pylist()] for c in stream.key_columns]
+        self.keys = list(zip(*columns, strict=True))
+        self.times: list[Any] = _times(table[stream.time]) if stream.time else [0] * table.num_rows
+        self.null_free = [
+            None not in key and time is not None for key, time in zip(self.keys, self.times, strict=True)
+        ]
+
+
+def _times(column: pa.ChunkedArray) -> list[int | None]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz))
+    return list(column.cast(pa.int64()).to_pylist())
+
+
+def _same_key(streams: Sequence[_Rows]) -> Iterator[tuple[int, ...]]:
+    groups: list[dict[Any, list[int]]] = []
+    for rows in streams:
+        group = defaultdict(list)
+        for i, key in enumerate(rows.keys):
+            if rows.null_free[i]:
+                group[key].append(i)
+        groups.append(group)
+    for key in groups[0]:
+        yield from itertools.product(*(g.get(key, []) for g in groups))
+
+
+def _inside(query: JoinQuery, streams: Sequence[_Rows], chosen: tuple[int, ...]) -> bool:
+    times: dict[str, int] = {r.stream.name: r.times[i] for r, i in zip(streams, chosen, strict=True)}
+    now = max(times.values())
+    for (first, second), (low, high) in query.pairs:
+        if not to_us(low) <= times[second] - times[first] <= to_us(high):
+            return False
+    for rows, i in zip(streams, chosen, strict=True):
+        window_us, count = rows.stream.window_us, rows.stream.count_window
+        if window_us is not None and now - times[rows.stream.name] > window_us:
+            return False
+        if count is not None:
+            newer = sum(
+                time is not None
+                and times[rows.stream.name] < time <= now
+                and (count.per == "stream" or rows.keys[j] == rows.keys[i])
+                for j, time in enumerate(rows.times)
+            )
+            if newer >= count.rows:
+                return False
+    return True
+
+
+def _where(query: JoinQuery, streams: Sequence[_Rows], chosen: tuple[int, ...]) -> bool:
+    if query.condition is None:
+        return True
+    row = {
+        (r.stream.name, c): r.table[c][i].as_py()
+        for r, i in zip(streams, chosen, strict=True)
+        for c in r.table.column_names
+    }
+    return _value(query.condition, row) is True
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": lambda a, b: a / b if b else None,
+    "%": lambda a, b: (a - b * math.trunc(a / b)) if b else None,
+    "neg": operator.neg,
+    "abs": abs,
+    "like": lambda a, b: bool(re.fullmatch(_pattern(b), a, re.DOTALL)),
+}
+
+
+def _value(node: Condition, row: Mapping[tuple[str, str], Any]) -> Any:
+    if isinstance(node, Column):
+        return row[node.stream, node.column]
+    if isinstance(node, Literal):
+        return dt.date.fromisoformat(str(node.value)) if node.kind == "date" else node.value
+    values = [_value(a, row) for a in node.arguments]
+    if node.operation in ("and", "or", "not", "is null", "in"):
+        return _logic(node, values)
+    if None in values:
+        return None
+    return _OPERATIONS[node.operation](*_alike(values))
+
+
+def _logic(node: Call, values: list[Any]) -> Any:
+    if node.operation == "is null":
+        return values[0] is None
+    if node.operation == "not":
+        return None if values[0] is None else not values[0]
+    if node.operation == "in":
+        first, *others = values
+        values = [None if None in (first, o) else operator.eq(*_alike([first, o])) for o in others]
+    decisive = node.operation != "and"
+    if decisive in values:
+        return decisive
+    return None if None in values else not decisive
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """Read text beside dates, times and numbers as one of those."""
+    kinds = {type(v) for v in values}
+    if str in kinds and len(kinds) == 2:
+        other = next(v for v in values if not isinstance(v, str))
+        return [_read(v, other) if isinstance(v, str) else v for v in values]
+    if Decimal in kinds and float in kinds:
+        return [float(v) for v in values]
+    return values
+
+
+def _read(text: str, like: Any) -> Any:
+    if isinstance(like, dt.datetime):
+        moment = dt.datetime.fromisoformat(text)
+        return moment if moment.tzinfo or not like.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return dt.date.fromisoformat(text) if isinstance(like, dt.date) else type(like)(text)
+
+
+def _pattern(like: str) -> str:
+    return "".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in like)
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, list | tuple | dict):
+        return repr(value)
+    return value
+
+
+def _table(query: JoinQuery, streams: Sequence[_Rows], found: Sequence[tuple[int, ...]]) -> pa.Table:
+    columns: dict[str, Any] = {}
+    number = {rows.stream.name: i for i, rows in enumerate(streams)}
+    wanted = query.selected or [
+        (f"{rows.stream.name}_{column}", rows.stream.name, column)
+        for rows in streams
+        for column in rows.table.column_names
+    ]
+    for name, stream, column in wanted:
+        i = number[stream]
+        values = streams[i].table[column].to_pylist()
+        columns[name] = pa.array([values[c[i]] for c in found], streams[i].table[column].type)
+    timed = [i for i, rows in enumerate(streams) if rows.stream.time]
+    if timed:
+        newest = [max(streams[i].times[c[i]] or 0 for i in timed) for c in found]
+        type_ = streams[timed[0]].table[str(streams[timed[0]].stream.time)].type
+        type_ = type_ if type_ == pa.int64() else pa.timestamp("us", tz=type_.tz)
+        columns[RESULT_TIME] = pa.array(newest, pa.int64()).cast(type_)
+    return pa.table(columns)
