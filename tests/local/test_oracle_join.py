@@ -97,7 +97,9 @@ def test_oracle_composite_keys(batch_rows: int) -> None:
 
 def test_oracle_integer_widths_and_text_encodings_widen() -> None:
     rng = np.random.default_rng(1)
-    wide = {n: random_table(rng, 60, key_type=t) for n, t in (("s0", "int8"), ("s1", "uint32"), ("s2", "int64"))}
+    wide = {
+        n: random_table(rng, 60, key_type=t) for n, t in (("s0", "int8"), ("s1", "uint32"), ("s2", "int64"))
+    }
     wide = {n: t.set_column(0, "k", _absolute(t["k"])) for n, t in wide.items()}
     assert check(bd.JoinQuery([stream(n) for n in wide]), wide, 7).num_rows > 0
     text = {n: random_table(rng, 60, key_type=t) for n, t in (("s0", "string"), ("s1", "string_view"))}
@@ -105,7 +107,9 @@ def test_oracle_integer_widths_and_text_encodings_widen() -> None:
 
 
 def _absolute(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array([None if v is None else abs(v) for v in column.to_pylist()], column.type)])
+    return pa.chunked_array(
+        [pa.array([None if v is None else abs(v) for v in column.to_pylist()], column.type)]
+    )
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 51])
@@ -123,7 +127,9 @@ def test_oracle_where_and_select(batch_rows: int) -> None:
     ]
     for seed, where in enumerate(conditions):
         query = bd.JoinQuery(
-            [stream(n, "60 us") for n in names], where=where, select={"left": "s0.n", "text": "s1.s", "k": "s2.k"}
+            [stream(n, "60 us") for n in names],
+            where=where,
+            select={"left": "s0.n", "text": "s1.s", "k": "s2.k"},
         )
         result = check(query, random_tables(seed, names, keys=3), batch_rows)
         assert result.column_names == ["left", "text", "k", "result_time"]

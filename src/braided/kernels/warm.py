@@ -34,11 +34,23 @@ def _ints(*values: int) -> np.ndarray:
     return np.array(values, np.int32)
 
 
+def _frozen(values: np.ndarray) -> np.ndarray:
+    """The same, read-only, as Arrow hands its buffers out: to Numba another type."""
+    values.flags.writeable = False
+    return values
+
+
 def _hashing() -> None:
-    out = _longs(0)
-    hashing.hash_words(_longs(1), out)
-    hashing.fold_words(_longs(1), out)
-    hashing.hash_bytes(_longs(0, 1), np.zeros(1, np.uint8), 0, out)
+    out, raw = _longs(0), np.zeros(1, np.uint8)
+    for words, where, data in (
+        (_longs(1), _longs(0, 1), raw),
+        (_frozen(_longs(1)), _frozen(_longs(0, 1)), _frozen(raw.copy())),
+    ):
+        hashing.hash_words(words, out)
+        hashing.fold_words(words, out)
+        hashing.hash_bytes(where, data, 0, out)
+        hashing.hash_bytes(_longs(0, 1), data, 0, out)
+        index.span(words)
 
 
 def _index_and_counting() -> None:
@@ -53,7 +65,6 @@ def _index_and_counting() -> None:
     index.undo(hashes, link, head, 58, 0, 0, 1)
     index.expired_prefix(times, 0)
     index.never_falls(times, 0)
-    index.span(times)
 
 
 def _probe() -> None:

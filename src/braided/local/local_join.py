@@ -14,6 +14,7 @@ from braided.query.join_query import JoinQuery
 from braided.runtime import snapshot
 from braided.runtime.engine import PIECE_ROWS, Engine
 from braided.runtime.intake import Arrival
+from braided.state.storable import no_results
 
 
 class LocalJoin:
@@ -134,7 +135,7 @@ class LocalJoin:
     def _table(self, work: Iterator[pa.Table]) -> pa.Table:
         tables = list(work)
         tables, self._held = self._held + tables, []
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return pa.concat_tables(tables) if tables else no_results(self.schema)
 
     def _check_open(self, call: str) -> None:
         if self._ended:

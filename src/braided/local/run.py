@@ -16,6 +16,7 @@ from braided.query.join_query import JoinQuery
 from braided.runtime.engine import Engine
 from braided.runtime.intake import as_batch
 from braided.state import times
+from braided.state.storable import no_results
 
 _log = logging.getLogger("braided")
 DEFAULT_BATCH_ROWS = 50_000
@@ -42,7 +43,7 @@ def run_local(
         found += engine.step(engine.accept(batch, borrow=True), eager=False)
     found += engine.finish()
     _warn_of_late_rows(engine)
-    return pa.concat_tables(found) if found else engine.schema.empty_table()
+    return pa.concat_tables(found) if found else no_results(engine.schema)
 
 
 def _whole(query: JoinQuery, tables: Mapping[str, Any]) -> dict[str, pa.RecordBatch]:

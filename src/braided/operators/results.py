@@ -13,7 +13,7 @@ from braided.operators.mjoin import Positions
 from braided.query.join_query import JoinQuery
 from braided.state.keys import Bools, Int64s, KeyFormat
 from braided.state.side import SideState
-from braided.state.storable import from_storable
+from braided.state.storable import from_storable, no_results
 
 
 class Results:
@@ -36,7 +36,7 @@ class Results:
             if keep is not None and not keep.all():
                 found, now = np.ascontiguousarray(found[:, keep]), now[keep]
             if not found.shape[1]:
-                return self.output.schema.empty_table()
+                return no_results(self.output.schema)
         return self._gathered(sides, found, now)
 
     def _now(self, sides: Sequence[SideState], found: Positions) -> Int64s:

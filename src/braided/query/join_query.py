@@ -149,11 +149,10 @@ class JoinQuery(PlainDict):
             if stream.key is None:
                 raise InvalidValue(f"stream {stream.name!r}: key is missing; name its key column")
             if len(stream.key) != len(self.streams[0].key or ()):
+                first = self.streams[0]
                 raise InvalidValue(
-                    f"stream {stream.name!r}: key has {len(stream.key)} columns "
-                    f"({', '.join(stream.key)}); stream {self.names[0]!r} has "
-                    f"{len(self.streams[0].key or ())} ({', '.join(self.streams[0].key or ())}); "
-                    "all keys need the same number"
+                    f"stream {stream.name!r} has {_columns(stream)}, stream {first.name!r} has "
+                    f"{_columns(first)}; all streams need the same number of key columns"
                 )
             if stream.freshness is not None:
                 raise InvalidValue(
@@ -174,6 +173,11 @@ class JoinQuery(PlainDict):
         if isinstance(self.tuning.index, tuple):
             for stream, _ in self.tuning.index:
                 _known(stream, self.names, "Tuning: index")
+
+
+def _columns(stream: Stream) -> str:
+    names = stream.key_columns
+    return f"{len(names)} key column{'s' if len(names) > 1 else ''} ({', '.join(names)})"
 
 
 def _has_window(stream: Stream) -> bool:
@@ -227,10 +231,10 @@ def _within_items(within: Any) -> list[tuple[Any, Any]]:
         return list(within.items())
     try:
         return [
-            (tuple(w["streams"]), (w["from"], w["to"])) if isinstance(w, Mapping) else tuple(w)
+            (tuple(w["streams"]), (w["from"], w["to"])) if isinstance(w, Mapping) else (w[0], w[1])
             for w in within
         ]
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, IndexError):
         raise InvalidType(
             "within must map pairs of streams to bounds, such as "
             f"{{('orders', 'payments'): '1 hour'}}; got {within!r}"

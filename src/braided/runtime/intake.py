@@ -19,7 +19,7 @@ from braided.state import times
 from braided.state.keys import Bools, Int64s, KeyFormat, valid_keys
 from braided.state.payload import owned
 from braided.state.side import Rows
-from braided.state.storable import to_storable
+from braided.state.storable import no_rows, to_storable
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Intake:
 
     def empty(self) -> Arrival:
         """No rows at all."""
-        return Arrival(self.stored(pa.RecordBatch.from_pylist([], self._layout.stored_schema)))
+        return Arrival(self.stored(no_rows(self._layout.stored_schema)))
 
     def stored(self, batch: pa.RecordBatch, linked: Bools | None = None) -> Rows:
         """Rows of a batch of stored columns, as a snapshot keeps them."""
@@ -113,7 +113,7 @@ def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBat
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], schema=table.schema)
+        return no_rows(table.schema)
     return pa.concat_batches(batches)
 
 

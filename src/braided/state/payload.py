@@ -22,13 +22,16 @@ MERGED_ROWS = 65_536
 
 
 @dataclass
-class _Chunk:
+class Chunk:
+    """Rows at positions from `start` on."""
+
     start: int
     batch: pa.RecordBatch
     addresses: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     @property
     def stop(self) -> int:
+        """The position behind the last row."""
         return self.start + int(self.batch.num_rows)
 
     def address(self, column: int) -> tuple[int, int, int]:
@@ -47,7 +50,7 @@ class Payload:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._chunks: list[_Chunk] = []
+        self._chunks: list[Chunk] = []
 
     @property
     def nbytes(self) -> int:
@@ -56,22 +59,22 @@ class Payload:
 
     def append(self, start: int, batch: pa.RecordBatch) -> None:
         """Store rows at positions from `start` on."""
-        self._chunks.append(_Chunk(start, batch))
+        self._chunks.append(Chunk(start, batch))
         while len(self._chunks) > 1:
             last, before = self._chunks[-1], self._chunks[-2]
             rows = last.batch.num_rows
             merged = rows + before.batch.num_rows
             if before.batch.num_rows > 2 * rows or merged > MERGED_ROWS:
                 break
-            self._chunks[-2:] = [_Chunk(before.start, pa.concat_batches([before.batch, last.batch]))]
+            self._chunks[-2:] = [Chunk(before.start, pa.concat_batches([before.batch, last.batch]))]
 
-    def truncate(self, stop: int) -> None:
-        """Forget rows from position `stop` on."""
-        while self._chunks and self._chunks[-1].start >= stop:
-            self._chunks.pop()
-        if self._chunks and self._chunks[-1].stop > stop:
-            last = self._chunks[-1]
-            self._chunks[-1] = _Chunk(last.start, last.batch.slice(0, stop - last.start))
+    def mark(self) -> tuple[Chunk, ...]:
+        """What is stored now, for `undo`."""
+        return tuple(self._chunks)
+
+    def undo(self, mark: tuple[Chunk, ...]) -> None:
+        """Forget what was appended since the mark."""
+        self._chunks = list(mark)
 
     def drop_before(self, first: int) -> None:
         """Forget rows before position `first`."""
@@ -82,7 +85,7 @@ class Payload:
         if self._chunks and 2 * (first - self._chunks[0].start) > self._chunks[0].batch.num_rows:
             front = self._chunks[0]
             rest = front.batch.slice(first - front.start)
-            self._chunks[0] = _Chunk(first, copied(rest))
+            self._chunks[0] = Chunk(first, copied(rest))
 
     def live(self, first: int) -> list[pa.RecordBatch]:
         """The rows from position `first` on, in order."""

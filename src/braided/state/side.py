@@ -25,7 +25,7 @@ from braided.kernels.probe import FIRST, HASH, HEAD, LINK, SHIFT, SIDE_COLUMNS, 
 from braided.query.errors import InvalidValue
 from braided.query.windows import CountWindow
 from braided.state.keys import Bools, Int64s
-from braided.state.payload import Payload
+from braided.state.payload import Chunk, Payload
 
 _MIN_ROWS = 64
 _MAX_POSITION = (1 << 31) - 1
@@ -58,6 +58,7 @@ class Mark:
     newest: int
     disordered: bool
     since_scan: int
+    chunks: tuple[Chunk, ...]
 
 
 class SideState:
@@ -102,7 +103,9 @@ class SideState:
     def reserve(self, rows: int) -> Mark:
         """Make room for so many rows; the mark undoes what is appended from here on."""
         self._make_room(rows)
-        return Mark(self.count, self.counted, self._newest, self._disordered, self._since_scan)
+        return Mark(
+            self.count, self.counted, self._newest, self._disordered, self._since_scan, self.payload.mark()
+        )
 
     def append(self, rows: Rows) -> None:
         """Store and link rows; they get the positions from `count` on."""
@@ -128,7 +131,7 @@ class SideState:
     def undo(self, mark: Mark) -> None:
         """Forget the rows appended since the mark."""
         index.undo(self._hashes, self._link, self._head, self._shift, self.base, mark.count, self.count)
-        self.payload.truncate(mark.count)
+        self.payload.undo(mark.chunks)
         self.count, self.counted = mark.count, mark.counted
         self._newest, self._disordered = mark.newest, mark.disordered
         self._since_scan = mark.since_scan

@@ -40,3 +40,13 @@ def from_storable(column: pa.Array, type_: pa.DataType) -> pa.Array:
         plain = from_storable(column, type_.value_type)
         return pc.run_end_encode(plain, run_end_type=type_.run_end_type)
     return column.cast(type_)
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows, of any schema (`empty_table` knows no unions)."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+
+
+def no_results(schema: pa.Schema) -> pa.Table:
+    """A table without rows, of any schema."""
+    return pa.Table.from_batches([no_rows(schema)], schema)

@@ -1,0 +1,86 @@
+"""The command line: `braided demo`, `braided bench engine`.
+
+Exit status 0, or 1 with one clear message on standard error and no traceback for a user's mistake;
+`--debug` shows the traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.table import Table
+except ImportError:  # the core can be installed without the command line
+    sys.exit("the command line needs more packages; install them with: pip install 'braided[cli]'")
+
+from braided import __version__
+from braided.cli.demo import demo as run_demo
+from braided.query.errors import BraidedError, InvalidValue, did_you_mean
+
+app = typer.Typer(
+    help="Braided: the adaptive multi-way stream join.", no_args_is_help=True, add_completion=False
+)
+BENCHMARKS = ("engine",)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"braided {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Braided: the adaptive multi-way stream join."""
+
+
+@app.command()
+def demo(orders: Annotated[int, typer.Option(min=20, help="How many orders to generate.")] = 500_000) -> None:
+    """Generate orders, payments and shipments, join them, show the result."""
+    run_demo(orders, Console())
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help=f"Which benchmark: {', '.join(BENCHMARKS)}.")],
+    scale: Annotated[float, typer.Option(min=0.001, max=10, help="Part of the full size.")] = 1.0,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs per figure; the median counts.")] = 7,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Measure, and compare with what the product promises."""
+    if name not in BENCHMARKS:
+        raise InvalidValue(f"no benchmark {name!r}; {did_you_mean(name, BENCHMARKS)}")
+    try:
+        from braided.bench import engine  # noqa: PLC0415  (needs the lab's packages)
+    except ImportError as missing:
+        raise InvalidValue(
+            f"this benchmark needs {missing.name}; install it with: pip install 'braided[lab]'"
+        ) from None
+    lines = engine.run(scale, repeats)
+    if as_json:
+        print(json.dumps([{**asdict(line), "verdict": line.verdict} for line in lines], indent=1))
+        return
+    table = Table("work", "ratio", "bar", "verdict", "ours", "against", title=f"braided bench {name}")
+    for line in lines:
+        bar = "" if line.bar is None else f"{line.bar:g}"
+        table.add_row(line.work, f"{line.ratio:.2f}", bar, line.verdict, line.ours, line.rival)
+    Console().print(table)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except BraidedError as mistake:
+        if "--debug" in sys.argv:
+            raise
+        print(f"braided: {mistake}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,42 @@
+"""Warming up compiles to the cache, and to another directory where the installation is read-only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CODE = """
+import braided as bd, braided.kernels as k, pyarrow as pa, time
+from braided.kernels import counting, gather, hashing, index, probe
+seconds = k.warm_up()
+functions = [f for m in (counting, gather, hashing, index, probe) for f in vars(m).values() if hasattr(f, "stats")]
+misses = sum(sum(f.stats.cache_misses.values()) for f in functions)
+compiled = {f.py_func.__name__: len(f.signatures) for f in functions}
+t = pa.table({"k": ["x", "y", None] * 100, "t": range(300), "i": pa.array(range(300), pa.int16()), "b": [1.5] * 300})
+for key in ("k", "i"):
+    for windows in (["9 us"] * 2, [bd.CountWindow(2), bd.CountWindow(2, per="stream")]):
+        q = bd.JoinQuery([bd.Stream(n, key=key, time="t", window=w) for n, w in zip("ab", windows)])
+        bd.run_local(q, {"a": t, "b": t}, batch_rows=50)
+added = {f.py_func.__name__ for f in functions if len(f.signatures) > max(1, compiled[f.py_func.__name__])}
+print(misses, sorted(added))
+"""
+
+
+def run(cache: Path) -> list[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout.split(maxsplit=1)
+
+
+def test_warm_up_fills_the_cache_once_and_covers_every_kernel_a_join_uses(tmp_path: Path) -> None:
+    misses, added = run(tmp_path)
+    assert int(misses) > 0
+    assert added.strip() == "[]", "these kernels were compiled again during the join"
+    assert any(tmp_path.rglob("*.nbc"))
+    again, added = run(tmp_path)
+    assert int(again) == 0
+    assert added.strip() == "[]"
