@@ -11,10 +11,12 @@ CODE = """
 import braided as bd, braided.kernels as k, pyarrow as pa, time
 from braided.kernels import counting, gather, hashing, index, probe
 seconds = k.warm_up()
-functions = [f for m in (counting, gather, hashing, index, probe) for f in vars(m).values() if hasattr(f, "stats")]
+modules = (counting, gather, hashing, index, probe)
+functions = [f for m in modules for f in vars(m).values() if hasattr(f, "stats")]
 misses = sum(sum(f.stats.cache_misses.values()) for f in functions)
 compiled = {f.py_func.__name__: len(f.signatures) for f in functions}
-t = pa.table({"k": ["x", "y", None] * 100, "t": range(300), "i": pa.array(range(300), pa.int16()), "b": [1.5] * 300})
+numbers = pa.array(range(300), pa.int16())
+t = pa.table({"k": ["x", "y", None] * 100, "t": range(300), "i": numbers, "b": [1.5] * 300})
 for key in ("k", "i"):
     for windows in (["9 us"] * 2, [bd.CountWindow(2), bd.CountWindow(2, per="stream")]):
         q = bd.JoinQuery([bd.Stream(n, key=key, time="t", window=w) for n, w in zip("ab", windows)])

@@ -21,18 +21,19 @@ def demo(orders: int, console: Console) -> None:
     console.print()
     began = time.perf_counter()
     live = bd.LocalJoin(query, schemas={name: t.schema for name, t in tables.items()})
-    found = []
     batch_rows = max(1, orders // 20)
-    for start in range(0, orders, batch_rows):
-        found.append(live.push({name: t.slice(start, batch_rows) for name, t in tables.items()}))
+    found = [
+        live.push({name: t.slice(start, batch_rows) for name, t in tables.items()})
+        for start in range(0, orders, batch_rows)
+    ]
+    held = live.stats()
     found.append(live.end())
     seconds = time.perf_counter() - began
     result = pa.concat_tables(found)
-    _show_counts(live.stats(), console)
+    _show_counts(held, console)
     rows = sum(t.num_rows for t in tables.values())
-    console.print(
-        f"{result.num_rows:,} results from {rows:,} rows in {seconds:.2f} s: {rows / seconds:,.0f} rows a second"
-    )
+    speed = f"{rows:,} rows in {seconds:.2f} s, {rows / seconds:,.0f} a second"
+    console.print(f"{result.num_rows:,} results from {speed}; the first five:")
     _show_rows(result.slice(0, 5), console)
 
 
@@ -45,7 +46,6 @@ def _show_counts(seen: bd.Statistics, console: Console) -> None:
 
 
 def _show_rows(rows: pa.Table, console: Console) -> None:
-    table = Table(*rows.column_names)
-    for row in rows.to_pylist():
-        table.add_row(*(str(v) for v in row.values()))
-    console.print(table)
+    """One row under the other: a result has more columns than a terminal."""
+    for number, row in enumerate(rows.to_pylist(), start=1):
+        console.print(f"{number}. " + ", ".join(f"{name}={value}" for name, value in row.items()))

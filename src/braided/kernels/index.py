@@ -64,13 +64,3 @@ def never_falls(times, newest):
             return False
         newest = t
     return True
-
-
-@kernel
-def span(times):
-    """The smallest and the largest time."""
-    low = high = times[0]
-    for t in times:
-        low = min(low, t)
-        high = max(high, t)
-    return low, high

@@ -1,9 +1,19 @@
-"""The half-join's inner loop: all combinations of the driver stream's new rows, depth first.
+"""The half-join's inner loop: all combinations of the driver stream's new rows, a block at a time.
 
-One driver row is looked up in the first partner of the probe order; each match is looked up in the
-second; and so on. Nothing is materialised on the way: the only output is row positions. The search
-stops when the output is full and goes on from `cursor` at the next call, so a hot key costs time,
-never memory.
+A block of driver rows is looked up in the state of the first partner of the probe order; what matches
+is looked up in the second; and so on. At each level the block's rows walk their chains in step: one
+*round* looks at one stored row for each walker, notes the hits, and keeps the walkers whose chain goes
+on. No branch depends on the data, so the processor overlaps the cache misses of a whole block.
+
+A round finds at most one row per walker, so a block never grows: its hits become the next level's
+block, and that level is finished before the next round begins here. Nothing is materialised but these
+blocks. When the output is full the search stops, and goes on from `levels` at the next call, so a hot
+key costs time, never memory.
+
+    block of 2 driver rows      round 1 at level 1: a meets x, b meets nothing yet
+      level 1   a b               level 2   (a, x): walk to its end, write results
+                                round 2 at level 1: a meets y, b meets z
+                                  level 2   (a, y), (b, z): ...
 
 Partner rows at or beyond a side's `visible` position belong to buffers whose turn has not come; they
 are passed over. That is what makes each combination appear once (see `operators.mjoin`).
@@ -16,151 +26,181 @@ import numpy as np
 from braided.kernels.index import UNLINKED, slot_of
 from braided.kernels.memory import inlined, kernel, load_int32, load_int64
 
+BLOCK_ROWS = 1024
+
 # columns of the side table, one row per stream
 HASH, TIME, LINK, HEAD, SHIFT, FIRST, VISIBLE = 0, 1, 2, 3, 4, 5, 6
 SIDE_COLUMNS = 7
 
-# columns of the cursor, one row per level; level 0 is the driver stream
-CANDIDATE, POSITION, ROW_TIME, LOW, HIGH = 0, 1, 2, 3, 4
-CURSOR_COLUMNS = 5
+# what is kept of each level's block, one row per level; level 0 is the driver stream
+WALKER, AT, KEY, LOW, HIGH = 0, 1, 2, 3, 4  # walkers: member of the block, position; members: key, times
+MEMBER = 5  # then the members' positions, and behind them their times, a row per level
 
 # columns of the tally, one row per level
 PROBES, MATCHES = 0, 1
 TALLY_COLUMNS = 2
 
-_BLOCK_ROWS = 1024
+
+def level_rows(streams: int) -> int:
+    """How many rows of values a level keeps."""
+    return MEMBER + 2 * streams
 
 
 @inlined
-def _bound(order, bounds, cursor, level):
-    """The times a row of this level may have, given the rows of the levels before."""
-    stream = order[level]
-    low = np.int64(-(1 << 62))
-    high = np.int64(1 << 62)
+def _bound(order, bounds, block, level, members):
+    """The times a row of this level may have, given the rows each member has already."""
+    depth = order.shape[0]
+    low, high = block[LOW], block[HIGH]
     for earlier in range(level):
-        at = cursor[earlier, ROW_TIME]
-        other = order[earlier]
-        low = max(low, at - bounds[stream, other])
-        high = min(high, at + bounds[other, stream])
-    cursor[level, LOW] = low
-    cursor[level, HIGH] = high
+        backward = bounds[order[level], order[earlier]]
+        forward = bounds[order[earlier], order[level]]
+        times = block[MEMBER + depth + earlier]
+        for m in range(members):
+            least = times[m] - backward
+            most = times[m] + forward
+            low[m] = least if earlier == 0 else max(low[m], least)
+            high[m] = most if earlier == 0 else min(high[m], most)
 
 
 @inlined
-def _look_up(sides, stream, key_hash):
-    """The newest row of the key's slot."""
-    return load_int32(sides[stream, HEAD], slot_of(key_hash, sides[stream, SHIFT]))
+def _start(sides, stream, block, members):
+    """Begin to look a block's members up in the state of a stream; how many walk."""
+    shift, head, first = sides[stream, SHIFT], sides[stream, HEAD], sides[stream, FIRST]
+    key, walker, place = block[KEY], block[WALKER], block[AT]
+    walking = 0
+    for m in range(members):
+        p = np.int64(load_int32(head, slot_of(key[m], shift)))
+        walker[walking] = m
+        place[walking] = p
+        walking += p >= first
+    return walking
 
 
 @inlined
-def _next_match(sides, cursor, level, stream, key_hash):
-    """The next stored row that fits, or -1; the candidate moves on behind it."""
-    hashes = sides[stream, HASH]
-    times = sides[stream, TIME]
-    links = sides[stream, LINK]
-    first = sides[stream, FIRST]
-    visible = sides[stream, VISIBLE]
-    low = cursor[level, LOW]
-    high = cursor[level, HIGH]
-    p = cursor[level, CANDIDATE]
-    found = np.int64(-1)
-    while p >= first:
-        follow: np.int64 = load_int32(links, p)
-        if p < visible and load_int64(hashes, p) == key_hash:
-            at = load_int64(times, p)
-            if low <= at <= high:
-                found = p
-                cursor[level, POSITION] = p
-                cursor[level, ROW_TIME] = at
-                p = follow
-                break
-        p = follow
-    cursor[level, CANDIDATE] = p
-    return found
+def _first_block(sides, driver, partner, block, depth, start, stop):
+    """Look driver rows start..stop up; those that walk are the members of level 1.
 
-
-@kernel
-def first_candidates(sides, driver, partner, start, stop, driver_rows, candidates):
-    """Driver rows start..stop whose hash is visible in the partner's state; how many.
-
-    `driver_rows` gets the rows, `candidates` the newest such position of the partner.
-    Most rows of a selective join end here, so this loop has no branch to mispredict: a block of rows
-    walks its chains in step, and the rows still walking are written to the front of the block.
+    Returns how many walk, and how many probed: rows with a null key do not.
     """
-    hashes, own_links = sides[driver, HASH], sides[driver, LINK]
-    stored, links = sides[partner, HASH], sides[partner, LINK]
-    first, visible = sides[partner, FIRST], sides[partner, VISIBLE]
-    row = np.empty(_BLOCK_ROWS, np.int64)
-    position = np.empty(_BLOCK_ROWS, np.int64)
+    hashes, times, links = sides[driver, HASH], sides[driver, TIME], sides[driver, LINK]
+    shift, head, first = sides[partner, SHIFT], sides[partner, HEAD], sides[partner, FIRST]
+    key, walker, place, member = block[KEY], block[WALKER], block[AT], block[MEMBER]
+    member_time = block[MEMBER + depth]
+    probed = 0
+    walking = 0
+    for row in range(start, stop):
+        key_hash = np.int64(load_int64(hashes, row))
+        p = np.int64(load_int32(head, slot_of(key_hash, shift)))
+        keyed = load_int32(links, row) != UNLINKED
+        key[walking] = key_hash
+        walker[walking] = walking
+        place[walking] = p
+        member[walking] = row
+        probed += keyed
+        walking += keyed & (p >= first)
+    for m in range(walking):
+        member_time[m] = load_int64(times, member[m])
+    return walking, probed
+
+
+@inlined
+def _round(sides, stream, block, walking, hits):
+    """Each walker looks at one stored row; how many hit, and how many walk on."""
+    hashes, times, links = sides[stream, HASH], sides[stream, TIME], sides[stream, LINK]
+    first, visible = sides[stream, FIRST], sides[stream, VISIBLE]
+    key, walker, place, low, high = block[KEY], block[WALKER], block[AT], block[LOW], block[HIGH]
+    hit_member, hit_place, hit_time = hits[0], hits[1], hits[2]
+    met = 0
+    still = 0
+    for w in range(walking):
+        m = walker[w]
+        p = place[w]
+        follow = np.int64(load_int32(links, p))
+        hit_member[met] = m
+        hit_place[met] = p
+        met += (p < visible) & (load_int64(hashes, p) == key[m])
+        walker[still] = m
+        place[still] = follow
+        still += follow >= first
     found = 0
-    for block in range(start, stop, _BLOCK_ROWS):
-        walking = 0
-        for i in range(block, min(stop, block + _BLOCK_ROWS)):
-            p = _look_up(sides, partner, load_int64(hashes, i))
-            row[walking] = i
-            position[walking] = p
-            walking += (p >= first) & (load_int32(own_links, i) != UNLINKED)
-        while walking > 0:
-            still = 0
-            for w in range(walking):
-                i, p = row[w], position[w]
-                hit = (p < visible) & (load_int64(stored, p) == load_int64(hashes, i))
-                follow = load_int32(links, p)
-                driver_rows[found] = i
-                candidates[found] = p
-                found += hit
-                row[still] = i
-                position[still] = follow
-                still += (follow >= first) & (not hit)
-            walking = still
-    return found
+    for h in range(met):
+        m = hit_member[h]
+        p = hit_place[h]
+        at = np.int64(load_int64(times, p))
+        hit_member[found] = m
+        hit_place[found] = p
+        hit_time[found] = at
+        found += (low[m] <= at) & (at <= high[m])
+    return found, still
+
+
+@inlined
+def _next_block(levels, level, depth, hits, members):
+    """The hits of a level become the members of the next."""
+    here, there = levels[level], levels[level + 1]
+    for h in range(members):
+        there[KEY, h] = here[KEY, hits[0, h]]
+        there[MEMBER + level, h] = hits[1, h]
+        there[MEMBER + depth + level, h] = hits[2, h]
+    for earlier in range(level):
+        for h in range(members):
+            there[MEMBER + earlier, h] = here[MEMBER + earlier, hits[0, h]]
+            there[MEMBER + depth + earlier, h] = here[MEMBER + depth + earlier, hits[0, h]]
+
+
+@inlined
+def _write(order, block, level, hits, found, out, n):
+    """The hits of the last level are results."""
+    for earlier in range(level):
+        stream = order[earlier]
+        for h in range(found):
+            out[stream, n + h] = block[MEMBER + earlier, hits[0, h]]
+    for h in range(found):
+        out[order[level], n + h] = hits[1, h]
 
 
 @kernel
-def enumerate_combinations(
-    sides, order, bounds, cursor, rows, driver_rows, candidates, allowance, tally, out
-):
+def enumerate_combinations(sides, order, bounds, levels, walking, rows, allowance, tally, out):
     """Fill `out[stream, n]` with positions; return how many.
 
-    `driver_rows` are the rows to take, `candidates` where their chains begin, as
-    `first_candidates` found them. `rows` is (next of them, their number, level to resume at) and is
-    advanced; the search is over when rows[0] == rows[1]. The driver rows' own probes (level 1) are
-    counted by the caller; `allowance[level]` is how many probes the half-joins behind may still do.
+    `rows` is (next driver row, their end, level to resume at) and is advanced; the search is over when
+    rows[0] == rows[1] and rows[2] == 0. `levels` and `walking` keep the blocks between calls.
+    `allowance[level]` is how many probes a half-join may still do. `out` must hold a block at least.
     """
     depth = order.shape[0]
-    driver = order[0]
-    hashes = sides[driver, HASH]
-    times = sides[driver, TIME]
-    at, stop, level = rows[0], rows[1], rows[2]
+    last = depth - 1
+    hits = np.empty((3, levels.shape[2]), np.int64)
+    level = rows[2]
     n = np.int64(0)
-    full = out.shape[1]
-    key_hash = np.int64(0)
-    if level > 0:
-        key_hash = load_int64(hashes, driver_rows[at])
-    while at < stop and n < full:
+    while True:
         if level == 0:
-            row = np.int64(driver_rows[at])
-            key_hash = load_int64(hashes, row)
-            cursor[0, POSITION] = row
-            cursor[0, ROW_TIME] = load_int64(times, row)
+            if rows[0] >= rows[1]:
+                break
+            stop = min(rows[1], rows[0] + levels.shape[2])
+            stop = min(stop, rows[0] + allowance[1])
+            walking[1], probed = _first_block(sides, order[0], order[1], levels[1], depth, rows[0], stop)
+            _bound(order, bounds, levels[1], 1, walking[1])
+            rows[0] = stop if allowance[1] > probed else rows[1]
             level = 1
-            _bound(order, bounds, cursor, 1)
-            cursor[1, CANDIDATE] = candidates[at]
-        if _next_match(sides, cursor, level, order[level], key_hash) < 0:
+            allowance[1] -= probed
+            tally[1, PROBES] += probed
+        if walking[level] == 0:
             level -= 1
-            if level == 0:
-                at += 1
             continue
-        tally[level, MATCHES] += 1
-        if level == depth - 1:
-            for earlier in range(depth):
-                out[order[earlier], n] = cursor[earlier, POSITION]
-            n += 1
-        elif allowance[level + 1] > 0:
+        if level == last and n + walking[level] > out.shape[1]:
+            break
+        found, walking[level] = _round(sides, order[level], levels[level], walking[level], hits)
+        tally[level, MATCHES] += found
+        if level == last:
+            _write(order, levels[level], level, hits, found, out, n)
+            n += found
+        elif found > 0:
+            members = min(found, allowance[level + 1])
+            _next_block(levels, level, depth, hits, members)
             level += 1
-            allowance[level] -= 1
-            tally[level, PROBES] += 1
-            _bound(order, bounds, cursor, level)
-            cursor[level, CANDIDATE] = _look_up(sides, order[level], key_hash)
-    rows[0], rows[2] = at, level
+            allowance[level] -= members
+            tally[level, PROBES] += members
+            _bound(order, bounds, levels[level], level, members)
+            walking[level] = _start(sides, order[level], levels[level], members)
+    rows[2] = level
     return n

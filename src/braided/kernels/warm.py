@@ -50,7 +50,6 @@ def _hashing() -> None:
         hashing.fold_words(words, out)
         hashing.hash_bytes(where, data, 0, out)
         hashing.hash_bytes(_longs(0, 1), data, 0, out)
-        index.span(words)
 
 
 def _index_and_counting() -> None:
@@ -68,17 +67,13 @@ def _index_and_counting() -> None:
 
 
 def _probe() -> None:
-    sides = np.zeros((2, probe.SIDE_COLUMNS), np.int64)
-    levels = np.zeros((2, 2), np.int64)
-    probe.first_candidates(sides, 0, 1, 0, 0, _ints(0), _ints(0))
     probe.enumerate_combinations(
-        sides,
+        np.zeros((2, probe.SIDE_COLUMNS), np.int64),
         _longs(0, 1),
-        levels,
-        np.zeros((2, probe.CURSOR_COLUMNS), np.int64),
+        np.zeros((2, 2), np.int64),
+        np.zeros((2, probe.level_rows(2), 1), np.int64),
+        _longs(0, 0),
         _longs(0, 0, 0),
-        _ints(0),
-        _ints(0),
         _longs(0, 0),
         np.zeros((2, probe.TALLY_COLUMNS), np.int64),
         np.zeros((2, 1), np.int32),

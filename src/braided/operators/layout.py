@@ -6,6 +6,7 @@ what `select` asks for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,12 +28,12 @@ class Layout:
     schema: pa.Schema
     columns: tuple[str, ...]
 
-    @property
+    @functools.cached_property
     def stored_schema(self) -> pa.Schema:
         """Names and stored types."""
         return pa.schema([(c, storable_type(self.schema.field(c).type)) for c in self.columns])
 
-    @property
+    @functools.cached_property
     def keys(self) -> list[int]:
         """Where the key columns are among the stored ones."""
         return [self.columns.index(c) for c in self.stream.key_columns]
@@ -59,7 +60,7 @@ class Output:
     columns: tuple[OutputColumn, ...]
     time_type: pa.DataType | None
 
-    @property
+    @functools.cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the result."""
         fields = [(c.name, c.type) for c in self.columns]

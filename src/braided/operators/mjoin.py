@@ -9,9 +9,9 @@ Why each combination appears exactly once
 2. A combination has one row per stream, so its rows lie in different buffers, and exactly one of
    them is last in that order. In that buffer's turn all its other rows are visible, so it is found;
    in the turn of any other of its rows, that last row is not visible, so it is not found.
-3. In that turn the depth-first search meets it once: the driver row is taken once, and at each
-   level each stored row with its key is met once along one chain. The probe order only changes the
-   order of the levels; the condition on a set of rows does not depend on it.
+3. In that turn the search meets it once: the driver row is taken once, and at each level each stored
+   row with its key is met once along one chain. The probe order only changes the order of the levels;
+   the condition on a set of rows does not depend on it.
 4. A row that is not stored any more was forgotten because no row still to come could meet it inside
    the bounds (see `state.side`), so nothing is lost. A hash collision may be found, and is dropped
    by comparing the true keys; nothing else is dropped, so nothing is wrong.
@@ -32,13 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from braided.kernels.probe import (
-    CURSOR_COLUMNS,
+    BLOCK_ROWS,
     MATCHES,
     PROBES,
     SIDE_COLUMNS,
     TALLY_COLUMNS,
     enumerate_combinations,
-    first_candidates,
+    level_rows,
 )
 from braided.policies.choice import Policies
 from braided.policies.decisions import HalfJoinCounts, ProbePlan, Turn
@@ -107,33 +107,20 @@ class FlatJoin:
 
     def _turn(self, plan: ProbePlan, buffer: Buffer, most_rows: int) -> Iterator[Positions]:
         streams = len(self._sides)
-        levels = np.array((plan.driver, *plan.order), np.int64)
+        order = np.array((plan.driver, *plan.order), np.int64)
         allowance = np.array((0, *plan.allowance), np.int64)
+        block_rows = min(BLOCK_ROWS, most_rows, buffer.rows)
+        levels = np.empty((streams, level_rows(streams), block_rows), np.int64)
+        walking = np.zeros(streams, np.int64)
         sides = self._sides.copy()
-        driver_rows, candidates = self._first_probe(sides, plan, buffer)
-        cursor = np.zeros((streams, CURSOR_COLUMNS), np.int64)
-        rows: Int64s = np.array((0, len(driver_rows), 0), np.int64)
+        rows: Int64s = np.array((buffer.start, buffer.stop, 0), np.int64)
         out = np.empty((streams, most_rows), np.int32)
-        while rows[0] < rows[1]:
+        while rows[0] < rows[1] or rows[2]:
             tally = np.zeros((streams, TALLY_COLUMNS), np.int64)
             found = enumerate_combinations(
-                sides, levels, self._bounds, cursor, rows, driver_rows, candidates, allowance,
-                tally, out,
-            )  # fmt: skip
-            self.probes[plan.driver, levels[1:]] += tally[1:, PROBES]
-            self.matches[plan.driver, levels[1:]] += tally[1:, MATCHES]
+                sides, order, self._bounds, levels, walking, rows, allowance, tally, out
+            )
+            self.probes[plan.driver, order[1:]] += tally[1:, PROBES]
+            self.matches[plan.driver, order[1:]] += tally[1:, MATCHES]
             if found:
                 yield out[:, :found].copy()
-
-    def _first_probe(
-        self, sides: Int64s, plan: ProbePlan, buffer: Buffer
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """The driver rows that the first partner may match, and where each of them may match."""
-        allowed = min(buffer.rows, plan.allowance[0])
-        stop = buffer.start + allowed
-        driver_rows, candidates = np.empty(allowed, np.int32), np.empty(allowed, np.int32)
-        found = first_candidates(
-            sides, plan.driver, plan.order[0], buffer.start, stop, driver_rows, candidates
-        )
-        self.probes[plan.driver, plan.order[0]] += allowed
-        return driver_rows[:found], candidates[:found]

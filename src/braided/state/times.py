@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from braided.kernels import index
 from braided.query.durations import MAX_US
 from braided.query.errors import InvalidType, InvalidValue
 from braided.query.stream import Stream
@@ -58,7 +57,7 @@ def event_times(stream: Stream, column: pa.Array) -> EventTimes:
     there = us if valid is None else us[valid]
     if not len(there):
         return EventTimes(us, valid, None, None)
-    oldest, newest = index.span(there)
+    oldest, newest = int(there.min()), int(there.max())
     if max(-oldest, newest) > MAX_US:
         raise InvalidValue(
             f"stream {stream.name!r}: time column {stream.time!r} has a value more than 36,000 "

@@ -1,0 +1,35 @@
+"""The command line as a person uses it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+
+def braided(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from braided.cli.main import main; main()", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_demo_shows_counts_speed_and_five_rows() -> None:
+    done = braided("demo", "--orders", "5000")
+    assert done.returncode == 0, done.stderr
+    for words in ("orders", "payments", "shipments", "results from", "a second", "5. orders_order_id="):
+        assert words in done.stdout, done.stdout
+
+
+def test_bench_engine_prints_every_line_with_its_bar() -> None:
+    done = braided("bench", "engine", "--scale", "0.01", "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = json.loads(done.stdout)
+    assert len(lines) == 9
+    assert {line["bar"] for line in lines} == {1.2, 1.5, 3.0, 2.2, 1.0, 1.3, None}
+    assert all(line["ratio"] > 0 for line in lines)
+
+
+def test_a_mistake_is_one_line_and_status_1() -> None:
+    done = braided("bench", "engin")
+    assert done.returncode == 1
+    assert done.stderr.strip() == "braided: no benchmark 'engin'; did you mean 'engine'?"
+    assert "Traceback" in braided("--debug", "bench", "engin").stderr
