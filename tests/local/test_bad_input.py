@@ -9,26 +9,32 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import braided as bd
+import braided
 from tests.workloads import stream
+
+bd: Any = braided  # mistakes have wrong types by design
 
 
 def rows(**columns: Any) -> pa.Table:
     return pa.table({"k": pa.array([1, 2]), "t": pa.array([1, 2], pa.timestamp("us")), **columns})
 
 
-def joined(*streams: bd.Stream, **options: Any) -> bd.JoinQuery:
+def joined(*streams: Any, **options: Any) -> Any:
     return bd.JoinQuery(list(streams) or [stream("a"), stream("b")], **options)
 
 
-def push(a: Any, b: Any | None = None, query: bd.JoinQuery | None = None) -> None:
+def push(a: Any, b: Any | None = None, query: Any = None) -> None:
     bd.LocalJoin(query or joined()).push({"a": a, "b": rows() if b is None else b})
 
 
-def ended() -> bd.LocalJoin:
+def ended() -> Any:
     live = bd.LocalJoin(joined())
     live.end()
     return live
+
+
+def deep(terms: int) -> str:
+    return "(" * terms + "a.k = 1" + ")" * terms
 
 
 MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
@@ -212,6 +218,34 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
         ["a.t is"],
     ),
     ("where with a function", lambda: joined(where="upper(a.k) = 'X'"), ValueError, ["UPPER", "it can use"]),
+    ("where that is a list", lambda: joined(where=["a.k = 1"]), TypeError, ["SQL text"]),
+    ("where nested too deeply", lambda: joined(where=deep(2000)), ValueError, ["nested too deeply"]),
+    (
+        "where with symmetric",
+        lambda: joined(where="a.k between symmetric 5 and 0"),
+        ValueError,
+        ["BETWEEN 5 AND 0"],
+    ),
+    ("an endless count window", lambda: bd.CountWindow(10**20), ValueError, ["2^31"]),
+    ("an endless duration", lambda: stream("a", "9" * 5000 + " days"), ValueError, ["'a'", "duration"]),
+    ("an endless decimal", lambda: stream("a", "9" * 90 + ".5 days"), ValueError, ["36,000 years"]),
+    ("an index that is a list", lambda: joined(tuning=bd.Tuning(index=[1, 2])), TypeError, ["index"]),
+    ("a query that is none", lambda: bd.run_local(None, {}), TypeError, ["JoinQuery"]),
+    ("schemas that are none", lambda: bd.LocalJoin(joined(), schemas={"a": 5}), TypeError, ["'a'", "Schema"]),
+    ("schemas that are a list", lambda: bd.LocalJoin(joined(), schemas=[1]), TypeError, ["map"]),
+    ("an array instead of a table", lambda: push(pa.array([1])), TypeError, ["'a'", "Table"]),
+    (
+        "chunk_rows beyond all measure",
+        lambda: bd.LocalJoin(joined()).stream({}, chunk_rows=10**12),
+        ValueError,
+        ["chunk_rows", "at most"],
+    ),
+    (
+        "a column that cannot be gathered",
+        lambda: push(rows(m=pa.array([[("x", 1)], None], pa.map_(pa.string_view(), pa.int64())))),
+        TypeError,
+        ["'a'", "'m'", "select"],
+    ),
     ("push after end", lambda: ended().push({"a": rows()}), ValueError, ["push", "ended"]),
     ("end after end", lambda: ended().end(), ValueError, ["end", "ended"]),
     (

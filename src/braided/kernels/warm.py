@@ -54,13 +54,11 @@ def _hashing() -> None:
 
 def _index_and_counting() -> None:
     hashes, times, link, head = _longs(1), _longs(1), _ints(-1), np.full(64, -1, np.int32)
-    rank, keep = _longs(1), np.ones(1, np.bool_)
+    ranks, leaves = np.zeros((1, counting.RANK_COLUMNS), np.int64), _longs(1)
     index.insert(hashes, link, head, 58, 0, 0, 1)
-    counting.rank_in_stream(times, 0, rank)
-    counting.rank_in_key(hashes, hashes, times, link, rank, 0, 0, 0, 1)
-    counting.inside_stream_window(_ints(0), times, times, rank, 0, 0, 1, 1, keep)
-    counting.inside_key_window(_ints(0), times, hashes, hashes, times, link, head, 58, rank, 0, 1, keep)
-    counting.pushed_out_of_key(hashes, hashes, link, head, 58, rank, 0, 0, 1, 1, keep)
+    counting.count_in_stream(times, ranks, leaves, 0, 0, 0, 1, 1, 0)
+    counting.count_in_key(hashes, hashes, times, link, ranks, leaves, 0, 0, 0, 1, 1)
+    counting.inside_window(_ints(0), times, leaves, 0, np.ones(1, np.bool_))
     index.undo(hashes, link, head, 58, 0, 0, 1)
     index.expired_prefix(times, 0)
     index.never_falls(times, 0)

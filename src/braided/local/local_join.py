@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from braided.policies.statistics import Statistics
-from braided.query.errors import InvalidType, InvalidValue
+from braided.query.errors import BraidedError, InvalidType, InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.runtime import snapshot
 from braided.runtime.engine import PIECE_ROWS, Engine
 from braided.runtime.intake import Arrival
 from braided.state.storable import no_results
+
+MOST_ROWS = (1 << 31) - 1
 
 
 class LocalJoin:
@@ -33,7 +35,8 @@ class LocalJoin:
             raise InvalidType(f"LocalJoin needs a bd.JoinQuery; got {query!r}")
         self.query = query
         self._engine = Engine(query)
-        self._engine.learn(schemas or {})
+        self._schemas = check_schemas(schemas or {})
+        self._engine.learn(self._schemas)
         self._unread: Iterator[pa.Table] | None = None
         self._held: list[pa.Table] = []
         self._ended = False
@@ -71,7 +74,10 @@ class LocalJoin:
         return table
 
     def late(self) -> dict[str, pa.Table]:
-        """The late rows since the last call, by stream; all of a stream's columns."""
+        """The late rows since the last call, by stream; all of a stream's columns.
+
+        They are kept until they are asked for.
+        """
         handed = {}
         for i, stream in enumerate(self._engine.streams):
             if stream is not None:
@@ -103,6 +109,7 @@ class LocalJoin:
         """Bring this join to a saved state of the same query; returns itself."""
         engine = Engine(self.query)
         snapshot.load(engine, data)
+        engine.learn(self._schemas)
         self._engine, self._unread, self._held = engine, None, []
         self._ended = engine.watermark.ended
         return self
@@ -118,7 +125,12 @@ class LocalJoin:
         """Finish a batch whose reader stopped early, and keep its results."""
         if self._unread is not None:
             unread, self._unread = self._unread, None
-            self._held.extend(unread)
+            try:
+                self._held += list(unread)
+            except BraidedError as wrong:
+                raise InvalidValue(
+                    f"an earlier stream() not read to its end failed, and its batch is undone: {wrong}"
+                ) from wrong
 
     def _read(self, work: Iterator[pa.Table]) -> Iterator[pa.Table]:
         try:
@@ -142,9 +154,21 @@ class LocalJoin:
             raise InvalidValue(f"{call}: this join has ended; make a new LocalJoin to join more rows")
 
 
+def check_schemas(schemas: object) -> dict[str, pa.Schema]:
+    """Raise unless `schemas` maps names to Arrow schemas without double columns."""
+    if not isinstance(schemas, Mapping):
+        raise InvalidType(f"schemas must map stream names to pyarrow schemas; got {schemas!r}")
+    for name, schema in schemas.items():
+        if not isinstance(schema, pa.Schema) or len(set(schema.names)) < len(schema.names):
+            raise InvalidType(
+                f"schemas: stream {name!r} needs a pyarrow Schema with different column names; got {schema!r}"
+            )
+    return dict(schemas)
+
+
 def check_rows(option: str, rows: object) -> None:
     """Raise unless `rows` is a positive whole number."""
     if isinstance(rows, bool) or not isinstance(rows, int):
         raise InvalidType(f"{option} must be a whole number of rows; got {rows!r}")
-    if rows < 1:
-        raise InvalidValue(f"{option} must be at least 1; got {rows}")
+    if not 1 <= rows <= MOST_ROWS:
+        raise InvalidValue(f"{option} must be at least 1 and at most {MOST_ROWS:,}; got {rows}")

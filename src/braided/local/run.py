@@ -35,8 +35,8 @@ def run_local(
     `batch_period` of event time. Rows that come later than their stream's `lateness` allows are set
     aside; how many is logged as a warning.
     """
-    engine = Engine(query)
     whole = _whole(query, tables)
+    engine = Engine(query)
     engine.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
     for batch in _batches(query, whole, batch_rows, batch_period):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from braided.query.errors import InvalidValue, UnknownName, did_you_mean
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
 from braided.query.join_query import RESULT_TIME, JoinQuery
 from braided.query.stream import Stream
 from braided.state.keys import check_key_type
-from braided.state.storable import storable_type
+from braided.state.storable import check_storable, storable_type
 from braided.state.times import check_time_type, result_time_type
 
 
@@ -78,6 +78,14 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
         check_time_type(stream, schema.field(stream.time).type)
     everything = query.select is None
     columns = tuple(c for c in schema.names if everything or c in used)
+    for column in columns:
+        type_ = schema.field(column).type
+        reason = check_storable(type_)
+        if reason:
+            raise InvalidType(
+                f"stream {stream.name!r}: column {column!r} has type {type_}, which Arrow cannot gather "
+                f"({reason}); cast it, or leave it out with select"
+            )
     return Layout(stream, schema, columns)
 
 

@@ -46,6 +46,8 @@ from braided.query.bounds import Bounds
 from braided.state.keys import Int64s
 from braided.state.side import SideState
 
+_MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
+
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
 
 
@@ -114,7 +116,7 @@ class FlatJoin:
         walking = np.zeros(streams, np.int64)
         sides = self._sides.copy()
         rows: Int64s = np.array((buffer.start, buffer.stop, 0), np.int64)
-        out = np.empty((streams, most_rows), np.int32)
+        out = np.empty((streams, min(most_rows, _MOST_ROWS)), np.int32)
         while rows[0] < rows[1] or rows[2]:
             tally = np.zeros((streams, TALLY_COLUMNS), np.int64)
             found = enumerate_combinations(

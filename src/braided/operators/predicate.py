@@ -1,14 +1,16 @@
 """Evaluates a residual condition on columns, with Arrow.
 
 SQL's three-valued logic: a comparison with null is null, and a combination passes only if the
-condition is true. Dividing by zero gives null; integer overflow raises. Comparisons of floats
-follow IEEE, so nothing compares true with NaN.
+condition is true. Division is in double precision, and null where the divisor is zero. Integers do not
+overflow: where 64 bits do not hold a value, the condition is evaluated again in decimals. Comparisons of
+floats follow IEEE, so nothing compares true with NaN.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from braided.query.condition import Call, Column, Condition, Literal
 from braided.query.errors import InvalidType, InvalidValue
 from braided.state.keys import Bools
 
+_WIDE = pa.decimal256(20, 0)
 _ARITHMETIC = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _COMPARISONS = {
     "=": pc.equal,
@@ -47,13 +50,24 @@ def passes(condition: Condition, columns: Mapping[tuple[str, str], pa.Array], ro
     """Which rows the condition is true for."""
     try:
         answer = evaluate(condition, columns)
-    except pa.ArrowInvalid as wrong:
-        raise InvalidValue(f"where failed on the data: {text!r}: {wrong}") from None
+    except pa.ArrowInvalid:
+        answer = _evaluate_wide(condition, columns, text)
     if isinstance(answer, pa.Scalar):
         return np.full(rows, answer.as_py() is True)
     if pa.types.is_null(answer.type):
         return np.zeros(rows, np.bool_)
     return np.asarray(pc.fill_null(answer, False).to_numpy(zero_copy_only=False))
+
+
+def _evaluate_wide(condition: Condition, columns: Mapping[tuple[str, str], pa.Array], text: str) -> Any:
+    wide = {
+        name: column.cast(_WIDE) if pa.types.is_integer(column.type) else column
+        for name, column in columns.items()
+    }
+    try:
+        return evaluate(condition, wide)
+    except pa.ArrowException as wrong:
+        raise InvalidValue(f"where failed on the data: {text!r}: {wrong}") from None
 
 
 def evaluate(condition: Condition, columns: Mapping[tuple[str, str], pa.Array]) -> Any:
@@ -84,10 +98,8 @@ def _like(value: Any, pattern: Any) -> Any:
 
 
 def _divide(a: Any, b: Any) -> Any:
-    """Always a true division; null where the divisor is zero."""
-    if not pa.types.is_decimal(a.type):
-        a = pc.cast(a, pa.float64())
-    return pc.divide(a, _non_zero(b))
+    """A true division; null where the divisor is zero."""
+    return pc.divide(pc.cast(a, pa.float64()), _non_zero(pc.cast(b, pa.float64())))
 
 
 def _modulo(a: Any, b: Any) -> Any:
@@ -140,6 +152,8 @@ def _boolean(value: Any) -> Any:
 def _literal(literal: Literal) -> pa.Scalar:
     if literal.kind == "date":
         return pa.scalar(literal.value).cast(pa.date32())
+    if isinstance(literal.value, int) and not -(1 << 63) <= literal.value < 1 << 63:
+        return pa.scalar(Decimal(literal.value), pa.decimal256(76, 0))
     return pa.scalar(literal.value)
 
 

@@ -78,17 +78,24 @@ SUPPORTED = (
 )
 
 
-@functools.lru_cache(maxsize=256)
 def parse(text: str) -> Condition:
     """The condition a SQL text describes."""
+    if not isinstance(text, str):
+        raise InvalidType(f"where must be SQL text; got {text!r}")
+    try:
+        return _parse(text)
+    except RecursionError:
+        raise InvalidValue(f"where is nested too deeply: {text[:60]!r}...; simplify it") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(text: str) -> Condition:
     try:
         import sqlglot  # noqa: PLC0415  (an optional dependency, and 0.1 s to import)
     except ImportError:
         raise InvalidValue(
             "where needs the package sqlglot; install it with: pip install 'braided[sql]'"
         ) from None
-    if not isinstance(text, str):
-        raise InvalidType(f"where must be SQL text; got {text!r}")
     try:
         tree = sqlglot.parse_one(text)
     except sqlglot.errors.SqlglotError as wrong:
@@ -117,7 +124,7 @@ def _other(node: Any, kind: str, text: str) -> Condition:
         return Literal(node.this if kind == "Boolean" else None)
     if kind == "Is" and type(node.expression).__name__ == "Null":
         return Call("is null", (_read(node.this, text),))
-    if kind == "Between":
+    if kind == "Between" and not node.args.get("symmetric"):
         value = _read(node.this, text)
         low, high = _read(node.args["low"], text), _read(node.args["high"], text)
         return Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))

@@ -73,6 +73,8 @@ def to_text(us: int) -> str:
 
 def _parse(text: str, owner: str) -> int:
     body = text.strip().lower()
+    if len(body) > 100:
+        raise InvalidValue(f"{owner} must be a duration such as '10 minutes'; got {text[:40]!r}...")
     sign = -1 if body.startswith("-") else 1
     body = body.removeprefix("-")
     total, at = 0.0, 0
@@ -82,7 +84,7 @@ def _parse(text: str, owner: str) -> int:
         unit = part and _unit(part.group(2))
         if not part or not unit:
             break
-        number = part.group(1)
+        number = part.group(1)[:40]
         if "." in number:
             total += float(number) * _UNIT_US[unit]
         else:

@@ -65,9 +65,11 @@ def _index(index: object) -> str | tuple[tuple[str, str], ...]:
     if isinstance(index, str):
         require_choice("Tuning", "index", index, get_args(Index))
         return index
-    if not isinstance(index, Mapping | tuple | list):
-        raise InvalidType(f"Tuning: index must be a choice or one per stream; got {index!r}")
-    frozen = tuple(sorted((str(stream), choice) for stream, choice in dict(index).items()))
+    try:
+        pairs = dict(index)  # type: ignore[call-overload]
+        frozen = tuple(sorted((str(stream), choice) for stream, choice in pairs.items()))
+    except (TypeError, ValueError):
+        raise InvalidType(f"Tuning: index must be a choice or one per stream; got {index!r}") from None
     for stream, choice in frozen:
         require_choice("Tuning", f"index of stream {stream!r}", choice, get_args(Index))
     return frozen

@@ -26,8 +26,8 @@ class CountWindow(PlainDict):
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int):
             raise InvalidType(f"CountWindow: rows must be a whole number; got {self.rows!r}")
-        if self.rows < 1:
-            raise InvalidValue(f"CountWindow: rows must be at least 1; got {self.rows}")
+        if not 1 <= self.rows < 1 << 31:
+            raise InvalidValue(f"CountWindow: rows must be at least 1 and less than 2^31; got {self.rows}")
         require_choice("CountWindow", "per", self.per, get_args(Per))
 
 

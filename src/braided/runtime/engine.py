@@ -16,6 +16,7 @@ from the start by nothing a result can show.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,6 +77,7 @@ class Engine:
         self.streams: list[StreamState | None] = [None] * len(query.streams)
         self.results = self.batches = 0
         self._builder: Results | None = None
+        self._known: tuple[list[StreamState | None], Results | None] = (self.streams, None)
         self._windowed, self._counting = query.windowed, query.counts
 
     # what is known
@@ -116,12 +118,12 @@ class Engine:
             i = self.number(name)
             known = self.streams[i]
             parts[name] = as_batch(self.query.streams[i], data, known.layout.schema if known else None)
-        before = list(self.streams), self._builder
+        self._known = list(self.streams), self._builder
         try:
             self.learn({name: part.schema for name, part in parts.items()})
             return self._judge(parts, borrow=borrow)
         except BaseException:
-            self.streams, self._builder = before
+            self._unlearn()
             raise
 
     def _judge(self, parts: Mapping[str, pa.RecordBatch], *, borrow: bool) -> list[Arrival | None]:
@@ -153,12 +155,28 @@ class Engine:
         return Statistics(
             results=self.results,
             batches=self.batches,
-            watermark_us=None if self.watermark.us == NONE_US else self.watermark.us,
+            watermark_us=self.watermark.event_us,
             streams={name: self._stream_statistics(i) for i, name in enumerate(names)},
             half_joins={(names[i], names[j]): self._half_join(i, j) for i, j in pairs},
             driver_streams=tuple(names[t.driver] for t in turns),
             probe_orders={names[t.driver]: tuple(names[s] for s in t.order) for t in turns},
         )
+
+    def put(self, stream: StreamState, pieces: Sequence[Rows]) -> None:
+        """Put saved rows back into a stream's state, once the newest times are set."""
+        for rows in pieces:
+            if self._counting:
+                stream.waiting = stream.waiting.add(rows)
+            else:
+                stream.side.append(rows)
+        if self._counting:
+            nothing = stream.intake.empty().rows
+            settled, stream.waiting = stream.waiting.settle(self.watermark.us, nothing)
+            stream.side.append(settled)
+
+    def expire(self) -> None:
+        """Forget what the watermark has passed."""
+        self._expire(self.watermark, None)
 
     # parts of the above
 
@@ -178,8 +196,13 @@ class Engine:
         except BaseException:
             self._undo(marks, waiting)
             self.join.probes[:], self.join.matches[:], self.join.turns = before
+            self._unlearn()
             raise
         self._commit(arrivals, later, found)
+
+    def _unlearn(self) -> None:
+        """Forget the schemas that a failed batch brought for the first time."""
+        self.streams, self._builder = self._known
 
     def _store(
         self, arrivals: Sequence[Arrival | None], later: Watermark, marks: list[Mark | None]
@@ -234,7 +257,9 @@ class Engine:
         self.results += found
         self.batches += 1
         self.watermark = later
-        self._expire(later, None)
+        self._known = self.streams, self._builder
+        with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
+            self._expire(later, None)
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
         """Forget what the watermark has passed; lazily, only where room is needed."""

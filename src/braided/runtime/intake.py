@@ -19,7 +19,7 @@ from braided.state import times
 from braided.state.keys import Bools, Int64s, KeyFormat, valid_keys
 from braided.state.payload import owned
 from braided.state.side import Rows
-from braided.state.storable import no_rows, to_storable
+from braided.state.storable import from_storable, no_rows, to_storable
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,11 @@ class Intake:
 
     def read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge and convert a batch; with `borrow` its buffers are kept as they are."""
-        event = self._times(batch)
+        columns = [to_storable(batch.column(c)) for c in self._layout.columns]
+        stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
+        event = self._times(stored)
         timed = event.valid
-        keyed = valid_keys([batch.column(c) for c in self._layout.stream.key_columns])
+        keyed = valid_keys([stored.column(k) for k in self._layout.keys])
         late = self._late(event, watermark_us)
         keep = _both(timed, None if late is None else ~late)
         null_keys = 0 if keyed is None else int((~keyed if keep is None else ~keyed & keep).sum())
@@ -57,8 +59,8 @@ class Intake:
         if not self._keeps_null_keys:
             keep, linked = _both(keep, keyed), None
         return Arrival(
-            rows=self._rows(batch, event.us, keep, linked, borrow=borrow),
-            late=None if late is None else owned(batch.filter(pa.array(late))),
+            rows=self._rows(stored, event.us, keep, linked, borrow=borrow),
+            late=None if late is None else _picked(batch, late),
             rows_in=batch.num_rows,
             null_keys=null_keys,
             null_times=0 if timed is None else int((~timed).sum()),
@@ -74,11 +76,9 @@ class Intake:
         return self._hashed(batch, self._times(batch).us, linked)
 
     def _rows(
-        self, batch: pa.RecordBatch, event_us: Int64s, keep: Bools | None, linked: Bools | None,
+        self, stored: pa.RecordBatch, event_us: Int64s, keep: Bools | None, linked: Bools | None,
         *, borrow: bool,
     ) -> Rows:  # fmt: skip
-        columns = [to_storable(batch.column(c)) for c in self._layout.columns]
-        stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
         if keep is not None:
             stored, event_us = stored.filter(pa.array(keep)), event_us[keep]
             linked = linked[keep] if linked is not None else None
@@ -100,6 +100,15 @@ class Intake:
             return None
         late = event.us < watermark_us
         return late if event.valid is None else late & event.valid
+
+
+def _picked(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
+    """Rows of a batch, in types as they came."""
+    columns = []
+    for column in batch.columns:
+        picked = from_storable(to_storable(column).filter(pa.array(mask)), column.type)
+        columns.append(picked.combine_chunks() if isinstance(picked, pa.ChunkedArray) else picked)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBatch:
@@ -125,9 +134,12 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 def _as_table(stream: Stream, data: Any) -> pa.Table | pa.RecordBatch:
     if isinstance(data, pa.Table | pa.RecordBatch):
         table = data
-    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        table = pa.table(data)
     else:
+        try:
+            table = pa.table(data) if hasattr(data, "__arrow_c_stream__") else None
+        except pa.ArrowException:
+            table = None
+    if table is None:
         raise InvalidType(
             f"stream {stream.name!r}: rows must be a pyarrow Table or RecordBatch, or any data "
             f"frame that exports Arrow; got {type(data).__name__}"

@@ -17,9 +17,10 @@ from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.runtime.engine import Counters, Engine, StreamState
 from braided.state import codec
+from braided.state.keys import Bools
 from braided.state.side import Rows
 
-_LINKED, _RANK = "__braided_linked", "__braided_rank"
+_LINKED = "__braided_linked"
 
 
 def save(engine: Engine) -> bytes:
@@ -46,12 +47,12 @@ def load(engine: Engine, data: bytes) -> None:
         engine.counters[i] = Counters(**said["counters"])
         engine.watermark.newest_us[i] = said["newest_us"]
         if stream is not None:
-            for rows in _rows(stream, parts[f"{name}/rows"]):
-                stream.side.append(rows)
-            stream.side.counted = said["counted"]
-            for rows in _rows(stream, parts[f"{name}/waiting"]):
-                stream.waiting = stream.waiting.add(dataclasses.replace(rows, ranks=None))
             engine.late[i] = list(parts[f"{name}/late"][1])
+    for name, stream in zip(names, engine.streams, strict=True):
+        if stream is not None:
+            engine.put(
+                stream, [r for part in ("rows", "waiting") for r in _rows(stream, parts[f"{name}/{part}"])]
+            )
     engine.join.probes[:], engine.join.matches[:] = meta["probes"], meta["matches"]
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
@@ -65,7 +66,6 @@ def _meta(engine: Engine) -> dict[str, Any]:
             name: {
                 "counters": dataclasses.asdict(engine.counters[i]),
                 "newest_us": engine.watermark.newest_us[i],
-                "counted": stream.side.counted if (stream := engine.streams[i]) else 0,
             }
             for i, name in enumerate(engine.query.names)
         },
@@ -78,32 +78,29 @@ def _meta(engine: Engine) -> dict[str, Any]:
 
 
 def _part(stream: StreamState, pieces: list[Rows]) -> codec.Part:
-    extra = [(_LINKED, pa.bool_()), (_RANK, pa.int64())] if stream.side.window else []
-    schema = (
-        pa.schema([*stream.layout.stored_schema, *map(pa.field, *zip(*extra, strict=True))])
-        if extra
-        else stream.layout.stored_schema
-    )
-    batches = []
-    for rows in pieces:
-        columns = list(rows.batch.columns)
-        if extra:
-            columns.append(pa.array(np.ones(len(rows), np.bool_) if rows.linked is None else rows.linked))
-            columns.append(pa.array(np.zeros(len(rows), np.int64) if rows.ranks is None else rows.ranks))
-        batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
-    return schema, batches
+    """Stored columns, and behind them which rows have a key (where rows without are kept)."""
+    schema = stream.layout.stored_schema
+    if stream.side.window is None:
+        return schema, [rows.batch for rows in pieces]
+    schema = schema.append(pa.field(_LINKED, pa.bool_()))
+    return schema, [
+        pa.RecordBatch.from_arrays([*rows.batch.columns, pa.array(_linked(rows))], schema=schema)
+        for rows in pieces
+    ]
+
+
+def _linked(rows: Rows) -> Bools:
+    return np.ones(len(rows), np.bool_) if rows.linked is None else rows.linked
 
 
 def _rows(stream: StreamState, part: codec.Part) -> list[Rows]:
+    if stream.side.window is None:
+        return [stream.intake.stored(batch) for batch in part[1]]
     found = []
     for batch in part[1]:
-        if not stream.side.window:
-            found.append(stream.intake.stored(batch))
-            continue
-        *columns, linked, ranks = batch.columns
+        *columns, linked = batch.columns
         stored = pa.RecordBatch.from_arrays(columns, schema=stream.layout.stored_schema)
-        rows = stream.intake.stored(stored, np.asarray(linked.to_numpy(zero_copy_only=False)))
-        found.append(dataclasses.replace(rows, ranks=ranks.to_numpy()))
+        found.append(stream.intake.stored(stored, np.asarray(linked.to_numpy(zero_copy_only=False))))
     return found
 
 

@@ -25,10 +25,16 @@ class Watermark:
         """The watermark; `NONE_US` until every stream has brought a row."""
         if self.ended:
             return END_US
-        return min(
-            NONE_US if newest is None else newest - lateness
-            for newest, lateness in zip(self.newest_us, self._lateness_us, strict=True)
-        )
+        event_us = self.event_us
+        return NONE_US if event_us is None else event_us
+
+    @property
+    def event_us(self) -> int | None:
+        """How far event time had come before any end; None until every stream has brought a row."""
+        if None in self.newest_us:
+            return None
+        pairs = zip(self.newest_us, self._lateness_us, strict=True)
+        return min(newest - lateness for newest, lateness in pairs if newest is not None)
 
     def after(self, newest_us: Sequence[int | None]) -> Watermark:
         """The watermark once a batch with these newest times has been processed."""

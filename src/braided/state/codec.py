@@ -1,12 +1,13 @@
 """The bytes of a saved state: named Arrow tables and one line of JSON, all in Arrow IPC, no pickle.
 
-Outside is an IPC stream of two columns, `part` and `data`. The part "meta" is JSON with the format's
-version; every other part is an IPC stream of its own, with its own schema.
+Eight bytes of name, four of checksum, then an IPC stream of two columns, `part` and `data`. The part
+"meta" is JSON with the format's version; every other part is an IPC stream of its own schema.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from braided.query.errors import InvalidValue
 
 FORMAT = 1
+_NAME = b"BRAIDED\0"
 _OUTER = pa.schema([("part", pa.string()), ("data", pa.large_binary())])
 
 Part: TypeAlias = tuple[pa.Schema, Sequence[pa.RecordBatch]]
@@ -27,13 +29,17 @@ def encode(meta: Mapping[str, Any], parts: Mapping[str, Part]) -> bytes:
         names.append(name)
         blobs.append(_stream(schema, batches))
     outer = pa.record_batch([pa.array(names), pa.array(blobs, pa.large_binary())], schema=_OUTER)
-    return _stream(_OUTER, [outer])
+    body = _stream(_OUTER, [outer])
+    return _NAME + zlib.crc32(body).to_bytes(4, "little") + body
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Part]]:
     """What `encode` was given; damaged bytes and other formats raise."""
     try:
-        outer = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+        name, checksum, body = data[:8], data[8:12], data[12:]
+        if name != _NAME or zlib.crc32(body).to_bytes(4, "little") != checksum:
+            raise ValueError("its checksum is wrong")
+        outer = pa.ipc.open_stream(pa.py_buffer(body)).read_all()
         named = dict(zip(outer["part"].to_pylist(), outer["data"], strict=True))
         meta: dict[str, Any] = json.loads(named.pop("meta").as_py())
         _check_format(meta)
@@ -45,7 +51,7 @@ def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Part]]:
         if isinstance(wrong, InvalidValue):
             raise
         raise InvalidValue(
-            f"this is no saved Braided state, or it is damaged ({type(wrong).__name__}: {wrong}); "
+            f"this is no saved Braided state, or it is damaged ({wrong}); "
             "give restore() the bytes that snapshot() returned"
         ) from None
     return meta, parts

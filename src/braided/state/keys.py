@@ -80,14 +80,11 @@ def key_format(streams: Sequence[Stream], schemas: Sequence[pa.Schema]) -> KeyFo
 
 
 def valid_keys(columns: Sequence[pa.Array]) -> Bools | None:
-    """Which rows have no null in their key; None if all."""
+    """Which rows have no null in their key, given its columns as they are stored; None if all."""
     valid: Bools | None = None
     for column in columns:
         if column.null_count:
             here = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-            valid = here if valid is None else valid & here
-        elif pa.types.is_dictionary(column.type) and column.dictionary.null_count:
-            here = np.asarray(_plain(column).is_valid().to_numpy(zero_copy_only=False))
             valid = here if valid is None else valid & here
     return valid
 

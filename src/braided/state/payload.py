@@ -93,15 +93,15 @@ class Payload:
 
     def keep(self, first: int, kept: Bools) -> None:
         """Keep the rows at `first + i` where kept[i], at new positions from 0 on."""
-        batches = self.live(first)
-        self._chunks, at, start = [], 0, 0
-        for batch in batches:
+        fresh, at, start = Payload(self.schema), 0, 0
+        for batch in self.live(first):
             mask = pa.array(kept[at : at + batch.num_rows])
             at += batch.num_rows
             rows = batch.filter(mask)
             if rows.num_rows:
-                self.append(start, rows)
+                fresh.append(start, rows)
                 start += rows.num_rows
+        self._chunks = fresh._chunks  # at last, so that a failure changes nothing
 
     def gather(self, positions: Int64s | npt.NDArray[np.int32], columns: Sequence[int]) -> list[pa.Array]:
         """The columns' values at the positions."""

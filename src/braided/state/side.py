@@ -13,7 +13,6 @@ finds them and the side is compacted. Both are O(1) per row over time.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +42,6 @@ class Rows:
     times: Int64s
     linked: Bools | None = None
     checks: Int64s | None = None
-    ranks: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -69,7 +67,8 @@ class SideState:
         self.payload = Payload(schema)
         self.window = window
         self.base = self.first = self.count = 0
-        self._ranks = self._checks = np.empty(0, np.int64)
+        self._ranks = np.empty((0, counting.RANK_COLUMNS), np.int64)
+        self._leaves = self._checks = np.empty(0, np.int64)
         self.counted = 0  # rows ever counted by a count window per stream
         self._grow_to(_MIN_ROWS)
         self._index_for(_MIN_ROWS)
@@ -113,6 +112,7 @@ class SideState:
             return
         self._make_room(len(rows))
         start, stop = self.count, self.count + len(rows)
+        self.payload.append(start, rows.batch)  # first, because it is all that can fail
         here = slice(start - self.base, stop - self.base)
         self._hashes[here] = rows.hashes
         self._times[here] = rows.times
@@ -122,11 +122,14 @@ class SideState:
         if not self._disordered:
             self._disordered = not index.never_falls(self._times[here], self._newest)
         self._newest = max(self._newest, int(rows.times.max()))
-        index.insert(self._hashes, self._link, self._head, self._shift, self.base, start, stop)
-        self._rank(rows, here, start, stop)
-        self.payload.append(start, rows.batch)
         self.count = stop
         self._since_scan += len(rows)
+        index.insert(self._hashes, self._link, self._head, self._shift, self.base, start, stop)
+        if self.window is not None and rows.checks is not None:
+            if not self._owns_checks():
+                self._checks = self._hashes.copy()
+            self._checks[here] = rows.checks
+        self._count(start, stop)
 
     def undo(self, mark: Mark) -> None:
         """Forget the rows appended since the mark."""
@@ -135,17 +138,18 @@ class SideState:
         self.count, self.counted = mark.count, mark.counted
         self._newest, self._disordered = mark.newest, mark.disordered
         self._since_scan = mark.since_scan
+        self._recount()
 
     def expire(self, oldest: int) -> int:
         """Forget rows older than `oldest` and rows pushed out of a count window; how many."""
         before = self.rows
         times = self._times[self.first - self.base : self.count - self.base]
         self.first += index.expired_prefix(times, oldest)
-        if self.window is not None and self.window.per == "stream":
-            self._expire_stream_window()
+        if self.window is not None:  # what left its window has left it for every time to come
+            leaves = self._leaves[self.first - self.base : self.count - self.base]
+            self.first += index.expired_prefix(leaves, counting.NEVER)
         self.payload.drop_before(self.first)
-        keyed = self.window is not None and self.window.per == "key"
-        if (self._disordered or keyed) and self._since_scan > self.rows // 2:
+        if (self._disordered or self.window is not None) and self._since_scan > self.rows // 2:
             self._compact(oldest)
         if len(self._hashes) > 4 * max(self.rows, _MIN_ROWS):
             self._resize(self.rows)
@@ -157,18 +161,8 @@ class SideState:
 
     def inside(self, positions: npt.NDArray[np.int32], now: Int64s, keep: Bools) -> None:
         """Clear `keep` where a row is out of this side's count window at a time."""
-        if self.window is None:
-            return
-        if self.window.per == "stream":
-            counting.inside_stream_window(
-                positions, now, self._times, self._ranks, self.base, self.first, self.count,
-                self.window.rows, keep,
-            )  # fmt: skip
-        else:
-            counting.inside_key_window(
-                positions, now, self._hashes, self._checks, self._times, self._link, self._head,
-                self._shift, self._ranks, self.base, self.window.rows, keep,
-            )  # fmt: skip
+        if self.window is not None:
+            counting.inside_window(positions, now, self._leaves, self.base, keep)
 
     def contents(self) -> list[Rows]:
         """The rows held, for a snapshot."""
@@ -176,57 +170,46 @@ class SideState:
         for batch in self.payload.live(self.first):
             here = slice(at - self.base, at - self.base + batch.num_rows)
             linked = self._link[here] != index.UNLINKED
-            ranks = self._ranks[here] if self.window else None
-            found.append(Rows(batch, self._hashes[here], self._times[here], linked, None, ranks))
+            found.append(Rows(batch, self._hashes[here], self._times[here], linked))
             at += batch.num_rows
         return found
 
     def _arrays(self) -> list[npt.NDArray[np.generic]]:
-        extra = [self._ranks] if self.window else []
-        if self.window and self._checks is not self._hashes:
-            extra.append(self._checks)
-        return [self._hashes, self._times, self._link, *extra]
+        counted = [self._ranks, self._leaves] if self.window else []
+        return [
+            self._hashes,
+            self._times,
+            self._link,
+            *counted,
+            *([self._checks] if self._owns_checks() else []),
+        ]
 
-    def _rank(self, rows: Rows, here: slice, start: int, stop: int) -> None:
+    def _count(self, start: int, stop: int) -> None:
+        """Enter rows into the count window."""
         if self.window is None:
             return
-        if rows.checks is not None:
-            if self._checks is self._hashes:
-                self._checks = self._hashes.copy()
-            self._checks[here] = rows.checks
-        if rows.ranks is not None:
-            self._ranks[here] = rows.ranks
-            self.counted = int(rows.ranks[-1])
-        elif self.window.per == "stream":
-            counting.rank_in_stream(self._times[here], self.counted, self._ranks[here])
+        if self.window.per == "stream":
+            counting.count_in_stream(
+                self._times, self._ranks, self._leaves, self.base, self.first, start, stop,
+                self.window.rows, self.counted,
+            )  # fmt: skip
             self.counted += stop - start
         else:
-            counting.rank_in_key(
-                self._hashes, self._checks, self._times, self._link, self._ranks, self.base,
-                self.first, start, stop,
+            counting.count_in_key(
+                self._hashes, self._checks, self._times, self._link, self._ranks, self._leaves, self.base,
+                self.first, start, stop, self.window.rows,
             )  # fmt: skip
-
-    def _expire_stream_window(self) -> None:
-        assert self.window is not None
-        ranks = self._ranks[self.first - self.base : self.count - self.base]
-        self.first += index.expired_prefix(ranks, self.counted - self.window.rows + 1)
 
     def _compact(self, oldest: int) -> None:
         """Rebuild without dead rows, if they are more than half."""
-        self._since_scan = 0
         here = slice(self.first - self.base, self.count - self.base)
         dead = self._times[here] < oldest
-        if self.window is not None and self.window.per == "key":
-            pushed = np.zeros(self.rows, np.bool_)
-            counting.pushed_out_of_key(
-                self._hashes, self._checks, self._link, self._head, self._shift, self._ranks,
-                self.base, self.first, self.count, self.window.rows, pushed,
-            )  # fmt: skip
-            dead |= pushed
-        if 2 * int(dead.sum()) <= self.rows:
-            return
-        self.payload.keep(self.first, ~dead)
-        self._rebuild(lambda a: a[here][~dead], int((~dead).sum()))
+        if self.window is not None:
+            dead |= self._leaves[here] != counting.NEVER
+        if 2 * int(dead.sum()) > self.rows:
+            self.payload.keep(self.first, ~dead)  # first, because it is all that can fail
+            self._rebuild(here, ~dead)
+        self._since_scan = 0
 
     def _make_room(self, rows: int) -> None:
         if self.count + rows > _MAX_POSITION:
@@ -241,7 +224,7 @@ class SideState:
 
     def _move_to_front(self) -> None:
         for array in self._arrays():
-            start, size = array.ctypes.data, array.itemsize
+            start, size = array.ctypes.data, array.strides[0]
             ctypes.memmove(start, start + (self.first - self.base) * size, self.rows * size)
         self.base = self.first
 
@@ -259,17 +242,28 @@ class SideState:
         here = slice(self.first - self.base, self.count - self.base)
         everything = np.ones(self.rows, np.bool_)
         self.payload.keep(self.first, everything)
-        self._rebuild(lambda a: a[here], self.rows)
+        self._rebuild(here, everything)
 
-    def _rebuild(self, kept: Callable[[npt.NDArray[np.generic]], npt.NDArray[np.generic]], rows: int) -> None:
+    def _rebuild(self, here: slice, kept: Bools) -> None:
         """New arrays and index of the kept rows, at positions from 0 on."""
-        old, own_checks = [kept(a) for a in self._arrays()], self._owns_checks()
+        rows = int(kept.sum())
+        old, own_checks = [a[here][kept] for a in self._arrays()], self._owns_checks()
         self.base = self.first = 0
         self.count = rows
         self._grow_to(rows, own_checks)
         for new, values in zip(self._arrays(), old, strict=True):
             new[:rows] = values
         self._index_for(rows)
+        self._recount()
+
+    def _recount(self) -> None:
+        """Enter the rows held into the count window anew, after rows were taken out or renumbered.
+
+        Rows that were forgotten had left it, and are older than all that are inside, so they do not
+        count for any of them.
+        """
+        self.counted = 0
+        self._count(self.first, self.count)
 
     def _owns_checks(self) -> bool:
         return self.window is not None and self._checks is not self._hashes
@@ -280,7 +274,8 @@ class SideState:
         self._times = np.empty(size, np.int64)
         self._link = np.empty(size, np.int32)
         if self.window is not None:
-            self._ranks = np.empty(size, np.int64)
+            self._ranks = np.empty((size, counting.RANK_COLUMNS), np.int64)
+            self._leaves = np.empty(size, np.int64)
             self._checks = np.empty(size, np.int64) if own_checks else self._hashes
 
     def _index_for(self, rows: int) -> None:
