@@ -244,7 +244,7 @@ def test_statistics_are_immutable_complete_and_add_up() -> None:
     assert sum(h.matches for h in seen.half_joins.values()) >= results
     assert all(h.allowance is None for h in seen.half_joins.values())
     plain = seen.to_dict()
-    assert plain["half_joins"]["s0->s1"].keys() == {"probes", "matches", "allowance"}
+    assert plain["half_joins"]["s0->s1"].keys() == {"probes", "matches", "allowance", "same_key"}
     assert "driver streams" in live.explain()
 
 

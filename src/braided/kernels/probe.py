@@ -37,8 +37,8 @@ WALKER, AT, KEY, LOW, HIGH = 0, 1, 2, 3, 4  # walkers: member of the block, posi
 MEMBER = 5  # then the members' positions, and behind them their times, a row per level
 
 # columns of the tally, one row per level
-PROBES, MATCHES = 0, 1
-TALLY_COLUMNS = 2
+PROBES, SAME_KEY, MATCHES = 0, 1, 2
+TALLY_COLUMNS = 3
 
 
 def level_rows(streams: int) -> int:
@@ -105,7 +105,7 @@ def _first_block(sides, driver, partner, block, depth, start, stop):
 
 @inlined
 def _round(sides, stream, block, walking, hits):
-    """Each walker looks at one stored row; how many hit, and how many walk on."""
+    """Each walker looks at one stored row; how many met their key, how many hit, how many walk on."""
     hashes, times, links = sides[stream, HASH], sides[stream, TIME], sides[stream, LINK]
     first, visible = sides[stream, FIRST], sides[stream, VISIBLE]
     key, walker, place, low, high = block[KEY], block[WALKER], block[AT], block[LOW], block[HIGH]
@@ -131,7 +131,7 @@ def _round(sides, stream, block, walking, hits):
         hit_place[found] = p
         hit_time[found] = at
         found += (low[m] <= at) & (at <= high[m])
-    return found, still
+    return met, found, still
 
 
 @inlined
@@ -189,7 +189,8 @@ def enumerate_combinations(sides, order, bounds, levels, walking, rows, allowanc
             continue
         if level == last and n + walking[level] > out.shape[1]:
             break
-        found, walking[level] = _round(sides, order[level], levels[level], walking[level], hits)
+        met, found, walking[level] = _round(sides, order[level], levels[level], walking[level], hits)
+        tally[level, SAME_KEY] += met
         tally[level, MATCHES] += found
         if level == last:
             _write(order, levels[level], level, hits, found, out, n)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ from braided.kernels.probe import (
     BLOCK_ROWS,
     MATCHES,
     PROBES,
+    SAME_KEY,
     SIDE_COLUMNS,
     TALLY_COLUMNS,
     enumerate_combinations,
@@ -48,6 +50,7 @@ from braided.state.side import SideState
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
 
+Tallies = tuple[Int64s, Int64s, Int64s]
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
 
 
@@ -71,6 +74,7 @@ class FlatJoin:
         streams = len(bounds.matrix)
         self.policies = policies
         self.probes = np.zeros((streams, streams), np.int64)
+        self.same_key = np.zeros((streams, streams), np.int64)
         self.matches = np.zeros((streams, streams), np.int64)
         self.turns: tuple[ProbePlan, ...] = ()
         self._bounds = np.array(bounds.matrix, np.int64)
@@ -95,6 +99,16 @@ class FlatJoin:
             visible[plan.driver] = buffers[plan.driver].stop
         if turns:
             self.turns = tuple(turns)
+
+    @property
+    def tallies(self) -> Tallies:
+        """What was counted so far, as it is kept."""
+        return self.probes, self.same_key, self.matches
+
+    def set_tallies(self, tallies: Sequence[Any]) -> None:
+        """Go on from earlier counts."""
+        for mine, given in zip(self.tallies, tallies, strict=True):
+            mine[:] = given
 
     def counts(self) -> HalfJoinCounts:
         """Probes and matches of every half-join so far."""
@@ -123,6 +137,7 @@ class FlatJoin:
                 sides, order, self._bounds, levels, walking, rows, allowance, tally, out
             )
             self.probes[plan.driver, order[1:]] += tally[1:, PROBES]
+            self.same_key[plan.driver, order[1:]] += tally[1:, SAME_KEY]
             self.matches[plan.driver, order[1:]] += tally[1:, MATCHES]
             if found:
                 yield out[:, :found].copy()

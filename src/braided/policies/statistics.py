@@ -27,12 +27,14 @@ class StreamStatistics:
 class HalfJoinStatistics:
     """Rows of one stream (with what they met so far) looked up in the state of another.
 
-    `allowance` is how many rows may probe in a batch; None means all.
+    `allowance` is how many rows may probe in a batch; None means all. `same_key` counts the stored rows
+    that were looked at and had the key; those outside the time bounds are no `matches`.
     """
 
     probes: int = 0
     matches: int = 0
     allowance: int | None = None
+    same_key: int = 0
 
     @property
     def productivity(self) -> float:

@@ -184,7 +184,7 @@ class Engine:
         self, arrivals: Sequence[Arrival | None], later: Watermark, piece_rows: int, *, eager: bool
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
-        before = (self.join.probes.copy(), self.join.matches.copy(), self.join.turns)
+        before, turns = [t.copy() for t in self.join.tallies], self.join.turns
         waiting = [s.waiting if s else None for s in self.streams]
         marks: list[Mark | None] = [None] * len(self.streams)
         found = 0
@@ -195,7 +195,8 @@ class Engine:
                 yield table
         except BaseException:
             self._undo(marks, waiting)
-            self.join.probes[:], self.join.matches[:], self.join.turns = before
+            self.join.set_tallies(before)
+            self.join.turns = turns
             self._unlearn()
             raise
         self._commit(arrivals, later, found)
@@ -305,7 +306,8 @@ class Engine:
             if turn.driver == i:
                 allowed = turn.allowance[turn.order.index(j)]
                 allowance = None if allowed >= UNLIMITED else allowed
-        return HalfJoinStatistics(int(self.join.probes[i, j]), int(self.join.matches[i, j]), allowance)
+        probes, same_key, matches = (int(t[i, j]) for t in self.join.tallies)
+        return HalfJoinStatistics(probes, matches, allowance, same_key)
 
 
 def _gathered(pieces: Iterator[Positions], piece_rows: int) -> Iterator[Positions]:

@@ -53,7 +53,7 @@ def load(engine: Engine, data: bytes) -> None:
             engine.put(
                 stream, [r for part in ("rows", "waiting") for r in _rows(stream, parts[f"{name}/{part}"])]
             )
-    engine.join.probes[:], engine.join.matches[:] = meta["probes"], meta["matches"]
+    engine.join.set_tallies(meta["tallies"])
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
 
@@ -69,8 +69,7 @@ def _meta(engine: Engine) -> dict[str, Any]:
             }
             for i, name in enumerate(engine.query.names)
         },
-        "probes": engine.join.probes.tolist(),
-        "matches": engine.join.matches.tolist(),
+        "tallies": [t.tolist() for t in engine.join.tallies],
         "results": engine.results,
         "batches": engine.batches,
         "ended": engine.watermark.ended,

@@ -1,0 +1,45 @@
+"""The join of batch DataFrames: each bucket's packed rows are joined in one go, without state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from braided.spark.bucket import Bucket, Packed
+from braided.spark.plan import JoinPlan
+
+
+def batch_join(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function that joins all rows of one bucket and yields blobs of results."""
+
+    def join_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packed = []
+        for batch in batches:
+            columns = [batch.column(name).to_pylist() for name in Packed._fields]
+            packed += [Packed(*row) for row in zip(*columns, strict=True)]
+        for blob, _ in Bucket(plan, 0, Nowhere()).run(packed, finish=True):
+            yield pa.RecordBatch.from_arrays([pa.array([blob], pa.binary())], names=["blob"])
+
+    return join_bucket
+
+
+class Nowhere:
+    """A state that is empty and forgets everything."""
+
+    def get_meta(self) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def put_meta(self, data: bytes) -> None:
+        """Forget it."""
+
+    def get_chunk(self, number: int) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def put_chunk(self, number: int, data: bytes) -> None:
+        """Forget it."""
+
+    def remove_chunk(self, number: int) -> None:
+        """Nothing to remove."""

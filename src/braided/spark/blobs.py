@@ -1,0 +1,33 @@
+"""Record batches as bytes: one Arrow IPC stream each, of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from braided.spark.plan import BLOB_BYTES
+
+
+def encode(batch: pa.RecordBatch) -> bytes:
+    """One record batch as an IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def decode(blob: bytes) -> pa.RecordBatch:
+    """The record batch in an IPC stream."""
+    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+        return reader.read_next_batch()
+
+
+def bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in pieces of at most `BLOB_BYTES` each (but one row at least)."""
+    if not batch.num_rows:
+        return
+    pieces = 1 + batch.nbytes // BLOB_BYTES
+    rows = max(1, -(-batch.num_rows // pieces))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

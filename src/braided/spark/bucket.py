@@ -1,0 +1,261 @@
+"""One bucket's share of a micro-batch: its packed rows in, blobs of results out, state written.
+
+What a bucket emits, and the rows its state holds afterwards, depend only on the committed state and the
+rows of the batch. No clock, no task number and no order of arrival decides anything, so any attempt's
+output may be paired with any attempt's state, and a retried batch gives the same bag.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from braided.query.bounds import INFINITE_US
+from braided.query.errors import BraidedError, InvalidValue
+from braided.runtime.engine import Counters, Engine
+from braided.runtime.intake import Arrival
+from braided.spark import blobs, metrics
+from braided.spark.plan import LATE_COLUMN, JoinPlan
+from braided.spark.store import Chunk, Meta, State, StreamMeta
+from braided.state.keys import Int64s
+from braided.state.side import Rows
+
+_MOST_CHUNKS = 64
+_REWRITE_ROWS = 10_000
+
+
+class Packed(NamedTuple):
+    """A packed row, as `pack` made it."""
+
+    stream: int
+    part: int
+    seq: int
+    rows_in: int
+    null_keys: int
+    null_times: int
+    newest_us: int | None
+    blob: bytes | None
+
+
+class Bucket:
+    """Processes one bucket's part of one micro-batch."""
+
+    def __init__(self, plan: JoinPlan, number: int, state: State) -> None:
+        self._plan, self._number, self._state = plan, number, state
+        self._rebuilds = 0
+
+    def run(
+        self, packed: Sequence[Packed], *, finish: bool = False
+    ) -> Iterator[tuple[bytes | None, list[int | None] | None]]:
+        """Blobs of results, and at the end one row of metrics; the state is written in between.
+
+        With `finish` there is nothing to come: results that wait are handed out, and no state is kept.
+        """
+        began = time.perf_counter_ns()
+        meta = self._meta()
+        engine = self._rebuilt(meta)
+        arrivals = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
+        for table in engine.step(arrivals, eager=False):
+            yield from ((blob, None) for blob in self._blobs(table))
+        yield from ((blob, None) for blob in self._late(arrivals))
+        if finish:
+            for table in engine.finish():
+                yield from ((blob, None) for blob in self._blobs(table))
+            return
+        self._write(meta, engine, arrivals)
+        took_us = (time.perf_counter_ns() - began) // 1000
+        yield None, metrics.vector(engine.statistics(), meta, took_us=took_us, rebuilds=self._rebuilds)
+
+    def _meta(self) -> Meta:
+        """The bucket's small value; a checkpoint of another meaning raises before anything is touched."""
+        plan, data = self._plan, self._state.get_meta()
+        if data is None:
+            empty = [StreamMeta() for _ in plan.query.streams]
+            return Meta(plan.query.fingerprint(), plan.query.meaning(), _said(plan), plan.buckets, empty)
+        meta = Meta.decode(data)
+        check_same_query(meta, plan)
+        meta.schema = _said(plan)
+        return meta
+
+    def _rebuilt(self, meta: Meta) -> Engine:
+        """An engine in the state that `meta` and the chunks describe."""
+        query = self._plan.query
+        engine = Engine(query)
+        engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
+        if not meta.batches:
+            return engine
+        self._rebuilds += 1
+        engine.watermark.newest_us = [said.newest_us for said in meta.streams]
+        for name, said, stream in zip(query.names, meta.streams, engine.streams, strict=True):
+            assert stream is not None
+            batches = [self._chunk(name, c, stream.layout.stored_schema) for c in said.chunks]
+            engine.put(stream, [stream.intake.stored(batch) for batch in batches])
+        engine.expire()
+        engine.counters = [Counters(**said.counters) for said in meta.streams]
+        engine.results, engine.batches = meta.results, meta.batches
+        engine.join.set_tallies(meta.tallies)
+        return engine
+
+    def _chunk(self, stream: str, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
+        where = f"bucket {self._number}, stream {stream!r}, chunk {chunk.number}"
+        data = self._state.get_chunk(chunk.number)
+        try:
+            if data is None:
+                raise InvalidValue("it is missing")
+            batch = blobs.decode(data)
+            if batch.num_rows != chunk.rows:
+                raise InvalidValue(f"it has {batch.num_rows} rows instead of {chunk.rows}")
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
+            raise InvalidValue(
+                f"the checkpoint's state is damaged: {where}: {wrong}; "
+                "go back to an undamaged copy of the checkpoint, or start a new one"
+            ) from None
+        return conform(batch, schema)
+
+    def _arrivals(self, engine: Engine, packed: Sequence[Packed]) -> list[Arrival | None]:
+        arrivals: list[Arrival | None] = [None] * len(engine.streams)
+        for i, stream in enumerate(engine.streams):
+            mine = [p for p in packed if p.stream == i]
+            if not mine or stream is None:
+                continue
+            parts = [blobs.decode(p.blob) for p in mine if p.blob is not None]
+            newest = [int(p.newest_us) for p in mine if p.newest_us is not None]
+            judged = stream.intake.empty()
+            if parts:
+                rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+                judged = stream.intake.read(rows, engine.watermark.us, borrow=True)
+            arrivals[i] = dataclasses.replace(
+                judged,
+                rows_in=int(sum(p.rows_in for p in mine)),
+                null_keys=int(sum(p.null_keys for p in mine)),
+                null_times=int(sum(p.null_times for p in mine)),
+                newest_us=max(newest) if newest else None,
+            )
+        return arrivals
+
+    def _blobs(self, table: pa.Table) -> Iterator[bytes]:
+        if self._plan.late == "flag":
+            table = table.append_column(LATE_COLUMN, pa.nulls(table.num_rows, pa.string()))
+        for batch in table.to_batches():
+            for piece in blobs.bounded(batch):
+                yield blobs.encode(piece)
+
+    def _late(self, arrivals: Sequence[Arrival | None]) -> Iterator[bytes]:
+        """Late rows in the result's columns: those of the other streams are null."""
+        if self._plan.late != "flag":
+            return
+        columns = {c.name: c for c in self._plan.output.columns}
+        for i, arrival in enumerate(arrivals):
+            if arrival is None or arrival.late is None:
+                continue
+            rows = arrival.late.num_rows
+            arrays: list[Any] = []
+            for field in self._plan.schema:
+                column = columns.get(field.name)
+                if column is not None and column.stream == i:
+                    arrays.append(arrival.late.column(column.column).cast(field.type))
+                elif field.name == LATE_COLUMN:
+                    arrays.append(pa.array([self._plan.query.names[i]] * rows))
+                else:
+                    arrays.append(pa.nulls(rows, field.type))
+            for piece in blobs.bounded(pa.RecordBatch.from_arrays(arrays, schema=self._plan.schema)):
+                yield blobs.encode(piece)
+
+    def _write(self, meta: Meta, engine: Engine, arrivals: Sequence[Arrival | None]) -> None:
+        for i, (said, stream) in enumerate(zip(meta.streams, engine.streams, strict=True)):
+            assert stream is not None
+            arrival = arrivals[i]
+            bounded = stream.retention_us < INFINITE_US
+            oldest = engine.watermark.us - stream.retention_us if bounded else -INFINITE_US
+            if arrival is not None and len(arrival.rows):
+                self._append(meta, said, *_since(arrival.rows, oldest))
+            for chunk in [c for c in said.chunks if c.newest_us < oldest]:
+                self._state.remove_chunk(chunk.number)
+                said.chunks.remove(chunk)
+            live = stream.side.rows + stream.waiting.rows
+            stored = sum(c.rows for c in said.chunks)
+            if len(said.chunks) > _MOST_CHUNKS or stored > 2 * live + _REWRITE_ROWS:
+                self._rewrite(meta, said, [*stream.side.contents(), *stream.waiting.pieces])
+            said.newest_us = engine.watermark.newest_us[i]
+            said.counters = dataclasses.asdict(engine.counters[i])
+        meta.results, meta.batches = engine.results, engine.batches
+        meta.tallies = [t.tolist() for t in engine.join.tallies]
+        self._state.put_meta(meta.encode())
+
+    def _rewrite(self, meta: Meta, said: StreamMeta, pieces: Sequence[Any]) -> None:
+        """Live rows in few new chunks, instead of many small or half dead ones."""
+        old, said.chunks = said.chunks, []
+        for rows in pieces:
+            self._append(meta, said, rows.batch, rows.times)
+        for chunk in old:
+            self._state.remove_chunk(chunk.number)
+
+    def _append(self, meta: Meta, said: StreamMeta, batch: pa.RecordBatch, times: Any) -> None:
+        start = 0
+        for piece in blobs.bounded(batch):
+            data = blobs.encode(piece)
+            newest = int(times[start : start + piece.num_rows].max())
+            said.chunks.append(Chunk(meta.next_chunk, piece.num_rows, newest, len(data)))
+            self._state.put_chunk(meta.next_chunk, data)
+            meta.next_chunk += 1
+            start += piece.num_rows
+
+
+def _since(rows: Rows, oldest: int) -> tuple[pa.RecordBatch, Int64s]:
+    """The rows that are still needed after their own batch."""
+    alive = rows.times >= oldest
+    if alive.all():
+        return rows.batch, rows.times
+    return rows.batch.filter(pa.array(alive)), rows.times[alive]
+
+
+def check_same_query(meta: Meta, plan: JoinPlan) -> None:
+    """Raise if a checkpoint belongs to a query of another meaning, with the difference and the remedy."""
+    remedy = "go back to it, or start a new checkpoint"
+    if meta.buckets != plan.buckets:
+        raise InvalidValue(
+            f"this checkpoint was made with buckets={meta.buckets}, and the join asks for "
+            f"buckets={plan.buckets}; {remedy}"
+        )
+    now, then = plan.query.meaning(), meta.meaning
+    for part in ("streams", "within", "where", "select"):
+        if now.get(part) != then.get(part):
+            raise InvalidValue(
+                f"this checkpoint belongs to another query: {part} was {then.get(part)!r} and is "
+                f"{now.get(part)!r}; {remedy}"
+            )
+    for line in meta.schema:
+        stream, column, type_ = line.split("\t")
+        layout = plan.layouts[plan.query.names.index(stream)]
+        if column not in layout.columns:
+            continue
+        new = str(layout.stored_schema.field(column).type)
+        if new != type_:
+            raise InvalidValue(
+                f"this checkpoint holds column {column!r} of stream {stream!r} as {type_}, and it is now "
+                f"{new}; cast it back, or start a new checkpoint"
+            )
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """An older chunk in today's columns: new ones are null, gone ones are left out."""
+    if batch.schema == schema:
+        return batch
+    arrays = [
+        batch.column(f.name) if f.name in batch.schema.names else pa.nulls(batch.num_rows, f.type)
+        for f in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _said(plan: JoinPlan) -> list[str]:
+    return [
+        f"{layout.stream.name}\t{field.name}\t{field.type}"
+        for layout in plan.layouts
+        for field in layout.stored_schema
+    ]

@@ -1,0 +1,33 @@
+"""The daemon that Spark's Python workers are forked from, with the heavy imports already done.
+
+Spark starts it as `python -m braided.spark.daemon`. Importing Arrow, pandas and the kernels takes
+seconds; here it happens once, before the first fork, not in every worker.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from braided.kernels import warm_up
+
+
+def preload() -> None:
+    """Import what workers need, and load the compiled kernels."""
+    for module in (
+        "pandas",
+        "pyspark.sql.streaming.proto.StateMessage_pb2",
+        "pyspark.worker",
+        "braided.spark.bucket",
+        "braided.spark.pack",
+        "braided.spark.processor",
+        "braided.spark.unpack",
+    ):
+        importlib.import_module(module)
+    warm_up()
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    preload()
+    manager()

@@ -1,0 +1,179 @@
+"""The join as a DataFrame: pack, group by bucket, join with state, unpack."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
+from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.stream import Stream
+from braided.query.windows import UNBOUNDED
+from braided.spark import metrics
+from braided.spark.batch import batch_join
+from braided.spark.labels import MAX_BUCKETS
+from braided.spark.metrics import OBSERVED
+from braided.spark.pack import Packer
+from braided.spark.plan import JOINED, LATE_COLUMN, PACKED, JoinPlan
+from braided.spark.processor import JoinProcessor
+from braided.spark.session import check_session
+from braided.spark.unpack import unpack
+
+DEFAULT_BUCKETS = 8
+
+
+def join(
+    query: JoinQuery,
+    frames: Mapping[str, DataFrame],
+    *,
+    buckets: int = DEFAULT_BUCKETS,
+    late: Literal["drop", "flag"] = "drop",
+) -> DataFrame:
+    """The join of DataFrames: streaming ones give a streaming DataFrame, batch ones a batch result.
+
+    `buckets` (a power of two) is how many parts the keys are split into; it is fixed in a checkpoint.
+    With `late="flag"` rows that come too late are handed out as rows of their own, with the name of
+    their stream in the column `late_stream`; else they are only counted.
+    """
+    plan = _plan(query, frames, buckets, late)
+    ordered = [frames[name] for name in query.names]
+    packed = [
+        _watermarked(df, stream).mapInArrow(_callable(Packer(plan, i)), PACKED)
+        for i, (df, stream) in enumerate(zip(ordered, query.streams, strict=True))
+    ]
+    grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
+    if ordered[0].isStreaming:
+        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), JOINED, "Append", "None")
+    else:
+        joined = grouped.applyInArrow(batch_join(plan), "blob binary")
+        return joined.mapInArrow(unpack, _spark_schema(plan, ordered))
+    result = joined.observe(OBSERVED, *_observations(query)).mapInArrow(unpack, _spark_schema(plan, ordered))
+    return _with_watermark(result, plan)
+
+
+def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
+    if not isinstance(query, JoinQuery):
+        raise InvalidType(f"join needs a bd.JoinQuery; got {query!r}")
+    for name in query.names:
+        if name not in frames:
+            raise UnknownName(f"join: no DataFrame for stream {name!r}; give one per stream")
+    for name in frames:
+        if name not in query.names:
+            raise UnknownName(f"join: the query has no stream {name!r}; it has {', '.join(query.names)}")
+    if isinstance(buckets, bool) or not isinstance(buckets, int):
+        raise InvalidType(f"join: buckets must be a whole number; got {buckets!r}")
+    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
+        raise InvalidValue(f"join: buckets must be a power of two up to {MAX_BUCKETS}; got {buckets}")
+    require_choice("join", "late", late, ("drop", "flag"))
+    streaming = {name: frames[name].isStreaming for name in query.names}
+    if len(set(streaming.values())) > 1:
+        live = [n for n, s in streaming.items() if s]
+        rest = [n for n, s in streaming.items() if not s]
+        raise InvalidType(
+            f"join: {', '.join(live)} stream and {', '.join(rest)} do not; all inputs must be streaming "
+            "DataFrames, or all batch DataFrames"
+        )
+    if all(streaming.values()):
+        check_session(frames[query.names[0]].sparkSession)
+        _check_streaming(query)
+    schemas = tuple(
+        _arrow_schema(frames[name], s) for name, s in zip(query.names, query.streams, strict=True)
+    )
+    plan = JoinPlan(query, schemas, buckets, late)  # type: ignore[arg-type]
+    _ = plan.keys, plan.output
+    if late == "flag" and LATE_COLUMN in plan.output.schema.names:
+        raise InvalidValue(
+            f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
+        )
+    return plan
+
+
+def _check_streaming(query: JoinQuery) -> None:
+    """What a stream that never ends must say."""
+    for stream in query.streams:
+        if stream.window is None:
+            raise InvalidValue(
+                f"stream {stream.name!r}: a streaming join needs a window, or its state grows for ever; "
+                f"give one, or write window={UNBOUNDED!r} if that is meant"
+            )
+        if stream.lateness is None and query.windowed:
+            raise InvalidValue(
+                f"stream {stream.name!r}: a streaming join needs lateness, how far out of order rows may "
+                "come; rows later than that are set aside; for example lateness='1 minute'"
+            )
+        if stream.count_window is not None and stream.count_window.per == "stream":
+            raise InvalidValue(
+                f"stream {stream.name!r}: a count window per stream needs all rows in one place and is not "
+                "available on Spark; use per='key'"
+            )
+
+
+def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
+    if stream.time is not None and stream.time in df.columns:
+        type_ = df.schema[stream.time].dataType
+        if not isinstance(type_, TimestampType | TimestampNTZType):
+            raise InvalidType(
+                f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
+                "it must be a timestamp; cast it"
+            )
+    schema = to_arrow_schema(df.schema, timezone="UTC")
+    return pa.schema([(f.name, f.type) for f in schema])
+
+
+def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
+    """The stream with a watermark on its time; one that is there already is respected."""
+    if not df.isStreaming or stream.time is None or _has_watermark(df):
+        return df
+    return df.withWatermark(stream.time, f"{stream.lateness_us // 1000} milliseconds")
+
+
+def _has_watermark(df: DataFrame) -> bool:
+    """Whether a column of the DataFrame carries a watermark already."""
+    analyzed = df._jdf.queryExecution().analyzed()
+    attributes = analyzed.output()
+    return any(
+        attributes.apply(i).metadata().contains("spark.watermarkDelayMs") for i in range(attributes.size())
+    )
+
+
+def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
+    """The result's Spark schema: columns keep the types they came with."""
+    schema = StructType()
+    for column in plan.output.columns:
+        schema.add(column.name, frames[column.stream].schema[column.column].dataType, nullable=True)
+    for field in plan.schema:
+        if field.name in (RESULT_TIME, LATE_COLUMN) and field.name not in schema.names:
+            schema.add(field.name, from_arrow_schema(pa.schema([field]))[0].dataType, nullable=True)
+    return schema
+
+
+def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
+    """Mark `result_time` as event time, so that windowed aggregations can follow."""
+    if plan.output.time_type is None or not result.isStreaming:
+        return result
+    marked = F.col(f"`{RESULT_TIME}`").alias(RESULT_TIME, metadata={"spark.watermarkDelayMs": 0})
+    return result.select(*[marked if c == RESULT_TIME else F.col(f"`{c}`") for c in result.columns])
+
+
+def _observations(query: JoinQuery) -> list[Any]:
+    columns = []
+    for i, name in enumerate(metrics.names(query.names), start=1):
+        combine = F.max if metrics.is_largest(name) else F.sum
+        columns.append(combine(F.element_at("metrics", i)).alias(name))
+    return columns
+
+
+def _callable(packer: Packer) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """`mapInArrow` wants a function."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packer(batches)
+
+    return pack

@@ -1,0 +1,168 @@
+"""A join's numbers on their way from the buckets to the user.
+
+Every bucket sends one vector per batch. Its numbers are totals since the start, kept in the state, so a
+retried task counts once and a restart goes on; sums (or maxima) over the buckets are the join's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
+from braided.spark.store import Meta
+
+OBSERVED = "braided"
+
+_STREAM = (
+    "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
+    "purged_rows", "newest_us",
+)  # fmt: skip
+_HALF_JOIN = ("probes", "same_key", "matches")
+_LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows")
+_GENERAL = (
+    "results", "batches", "watermark_us", "buckets", "largest_bucket_rows", "state_bytes", "state_chunks",
+    "rebuilds", "engine_us",
+)  # fmt: skip
+
+
+def names(streams: Sequence[str]) -> list[str]:
+    """What each number of a vector is."""
+    pairs = [(a, b) for a in streams for b in streams if a != b]
+    return [
+        *_GENERAL,
+        *(f"stream.{s}.{name}" for s in streams for name in _STREAM),
+        *(f"half_join.{a}.{b}.{name}" for a, b in pairs for name in _HALF_JOIN),
+    ]
+
+
+def vector(seen: Statistics, meta: Meta, *, took_us: int, rebuilds: int) -> list[int | None]:
+    """One bucket's numbers."""
+    chunks = [c for s in meta.streams for c in s.chunks]
+    general = {
+        "results": seen.results,
+        "batches": seen.batches,
+        "watermark_us": seen.watermark_us,
+        "buckets": 1,
+        "largest_bucket_rows": sum(s.live_rows for s in seen.streams.values()),
+        "state_bytes": sum(c.size for c in chunks),
+        "state_chunks": len(chunks),
+        "rebuilds": rebuilds,
+        "engine_us": took_us,
+    }
+    return [
+        *(general[name] for name in _GENERAL),
+        *(asdict(s)[name] for s in seen.streams.values() for name in _STREAM),
+        *(asdict(h)[name] for h in seen.half_joins.values() for name in _HALF_JOIN),
+    ]
+
+
+def is_largest(name: str) -> bool:
+    """Whether a number is combined over buckets by its maximum, not its sum."""
+    return name.rsplit(".", 1)[-1] in _LARGEST
+
+
+@dataclass(frozen=True)
+class JoinMetrics(Statistics):
+    """A running join's statistics, and what Spark and the state store know of it.
+
+    `batch_seconds` are the latest batches' times, oldest first; `largest_bucket_share` is the largest
+    bucket's part of all live rows (1 / buckets is even); `lag_us` is how far each stream's newest time
+    lies behind the newest of all.
+    """
+
+    query_id: str = ""
+    batch_id: int = -1
+    active: bool = False
+    batch_seconds: tuple[float, ...] = ()
+    rows_per_second: float = 0.0
+    buckets: int = 0
+    largest_bucket_share: float = 0.0
+    state_bytes: int = 0
+    state_chunks: int = 0
+    rebuilds: int = 0
+    engine_seconds: float = 0.0
+    lag_us: Mapping[str, int | None] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Only plain values."""
+        own = {f.name: getattr(self, f.name) for f in fields(JoinMetrics)}
+        shared = {f.name for f in fields(Statistics)}
+        extra = {n: list(v) if isinstance(v, tuple) else v for n, v in own.items() if n not in shared}
+        return {**super().to_dict(), **extra}
+
+
+def metrics(streaming: StreamingQuery) -> JoinMetrics:
+    """The metrics of a running (or ended) streaming join; from any thread, at any time."""
+    progress = [_plain(p) for p in streaming.recentProgress]
+    observed: Mapping[str, Any] = {}
+    for p in progress:
+        found = (p.get("observedMetrics") or {}).get(OBSERVED) or {}
+        if found.get("batches") is not None:
+            observed = found
+    common = {"query_id": str(streaming.id), "active": streaming.isActive, **_spark_side(progress)}
+    if not observed:
+        return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
+    names_ = list(dict.fromkeys(n.split(".")[1] for n in observed if n.startswith("stream.")))
+    seen = _statistics(names_, observed)
+    live = sum(s.live_rows for s in seen.streams.values())
+    newest = {n: s.newest_us for n, s in seen.streams.items()}
+    front = max((t for t in newest.values() if t is not None), default=None)
+    shared = {f.name: getattr(seen, f.name) for f in fields(Statistics)}
+    return JoinMetrics(
+        **shared,
+        **common,
+        buckets=observed["buckets"],
+        largest_bucket_share=observed["largest_bucket_rows"] / live if live else 0.0,
+        state_bytes=observed["state_bytes"],
+        state_chunks=observed["state_chunks"],
+        rebuilds=observed["rebuilds"],
+        engine_seconds=observed["engine_us"] / 1e6,
+        lag_us={n: None if t is None or front is None else front - t for n, t in newest.items()},
+    )
+
+
+def _plain(progress: Any) -> dict[str, Any]:
+    """A progress report as dicts, whether Spark gives an object or a dict."""
+    said = dict(progress) if isinstance(progress, Mapping) else json.loads(progress.json)
+    observed = said.get("observedMetrics") or {}
+    said["observedMetrics"] = {
+        name: row.asDict() if hasattr(row, "asDict") else dict(row) for name, row in observed.items()
+    }
+    return said
+
+
+def _spark_side(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if not progress:
+        return {}
+    return {
+        "batch_id": progress[-1]["batchId"],
+        "batch_seconds": tuple(p["durationMs"].get("triggerExecution", 0) / 1e3 for p in progress),
+        "rows_per_second": float(progress[-1].get("processedRowsPerSecond") or 0.0),
+    }
+
+
+def _statistics(streams: Sequence[str], values: Mapping[str, Any]) -> Statistics:
+    """The join's statistics out of combined numbers."""
+    pairs = [(a, b) for a in streams for b in streams if a != b]
+    return Statistics(
+        results=values["results"] or 0,
+        batches=values["batches"] or 0,
+        watermark_us=values["watermark_us"],
+        streams={
+            s: StreamStatistics(**{n: _or_zero(n, values[f"stream.{s}.{n}"]) for n in _STREAM})
+            for s in streams
+        },
+        half_joins={
+            (a, b): HalfJoinStatistics(**{n: values[f"half_join.{a}.{b}.{n}"] or 0 for n in _HALF_JOIN})
+            for a, b in pairs
+        },
+    )
+
+
+def _or_zero(name: str, value: Any) -> Any:
+    return value if name == "newest_us" else value or 0

@@ -1,0 +1,59 @@
+"""What every task of a Spark join needs to know: a small value that is sent with the task."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from braided.operators.layout import Layout, Output, layout_of, output_of
+from braided.query.join_query import JoinQuery
+from braided.state.keys import KeyFormat, key_format
+
+BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM holds a blob several times
+LATE_COLUMN = "late_stream"
+PACKED = (
+    "bucket int, stream int, part int, seq int, "
+    "rows_in long, null_keys long, null_times long, newest_us long, blob binary"
+)
+JOINED = "blob binary, metrics array<long>"
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """A query with the schemas of its streams, the number of buckets, and what happens to late rows."""
+
+    query: JoinQuery
+    schemas: tuple[pa.Schema, ...]
+    buckets: int
+    late: Literal["drop", "flag"]
+
+    @functools.cached_property
+    def layouts(self) -> tuple[Layout, ...]:
+        """What is stored of each stream."""
+        return tuple(
+            layout_of(self.query, stream, schema)
+            for stream, schema in zip(self.query.streams, self.schemas, strict=True)
+        )
+
+    @functools.cached_property
+    def keys(self) -> KeyFormat:
+        """How keys are hashed."""
+        return key_format(self.query.streams, self.schemas)
+
+    @functools.cached_property
+    def output(self) -> Output:
+        """The result's columns."""
+        return output_of(self.query, self.layouts)
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        """The result's schema, with the column that flags late rows if there is one."""
+        flagged = [pa.field(LATE_COLUMN, pa.string())] if self.late == "flag" else []
+        return pa.schema([*self.output.schema, *flagged])
+
+    def __getstate__(self) -> dict[str, object]:
+        """Only what was given travels; the rest is computed again where it is needed."""
+        return {name: getattr(self, name) for name in ("query", "schemas", "buckets", "late")}

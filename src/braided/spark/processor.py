@@ -1,0 +1,76 @@
+"""The stateful operator Spark runs: one call per bucket and micro-batch.
+
+Spark rebuilds the processor for every task and also runs `init` once in a process of the driver, so this
+module imports nothing heavy; the work is in `bucket`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from braided.spark.plan import JoinPlan
+
+
+class JoinProcessor(StatefulProcessor):
+    """Joins the packed rows of a bucket with its state."""
+
+    def __init__(self, plan: JoinPlan) -> None:
+        self._plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state variables."""
+        self._meta = handle.getValueState("meta", "data binary")
+        self._chunks = handle.getMapState("chunks", "number long", "data binary")
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Process one bucket's rows of a micro-batch."""
+        import pandas as pd  # noqa: PLC0415
+
+        from braided.spark.bucket import Bucket, Packed  # noqa: PLC0415
+        from braided.spark.labels import labels  # noqa: PLC0415
+
+        packed = []
+        for frame in rows:
+            columns = [frame[name].astype(object).where(frame[name].notna(), None) for name in Packed._fields]
+            packed += [Packed(*row) for row in zip(*columns, strict=True)]
+        number = labels(self._plan.buckets).index(int(key[0]))
+        for blob, numbers in Bucket(self._plan, number, self).run(packed):
+            yield pd.DataFrame({"blob": [blob], "metrics": [numbers]})
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    # the bucket's view of the state store
+
+    def get_meta(self) -> bytes | None:
+        """The small value."""
+        found = self._meta.get()
+        return None if found is None else bytes(found[0])
+
+    def put_meta(self, data: bytes) -> None:
+        """Write the small value."""
+        self._meta.update((data,))
+
+    def get_chunk(self, number: int) -> bytes | None:
+        """A chunk's bytes."""
+        found = self._chunks.getValue((number,))
+        return None if found is None else bytes(found[0])
+
+    def put_chunk(self, number: int, data: bytes) -> None:
+        """Store a chunk."""
+        self._chunks.updateValue((number,), (data,))
+
+    def remove_chunk(self, number: int) -> None:
+        """Forget a chunk."""
+        self._chunks.removeKey((number,))

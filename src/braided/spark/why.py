@@ -1,0 +1,90 @@
+"""Why is there no (or little) output? A few plain sentences, for three in the morning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from braided.query.durations import to_text
+from braided.spark.metrics import JoinMetrics, metrics
+
+
+def why(streaming: StreamingQuery) -> str:
+    """What keeps a join from producing, most telling first; one sentence a line."""
+    failed = streaming.exception()
+    if failed is not None:
+        first = str(failed).splitlines()[0]
+        return f"The query has stopped with an error: {first}"
+    seen = metrics(streaming)
+    lines = list(explain(seen))
+    return "\n".join(lines or ["Nothing looks wrong: rows come in, keys meet inside the windows."])
+
+
+def explain(seen: JoinMetrics) -> Iterator[str]:
+    """The sentences that fit the metrics."""
+    if not seen.batches:
+        yield (
+            "No batch has been finished yet: the sources brought no rows, or the first batch is still "
+            "running."
+        )
+        return
+    yield f"{seen.results:,} results in {seen.batches:,} batches so far."
+    yield from _sources(seen)
+    yield from _rows(seen)
+    yield from _half_joins(seen)
+
+
+def _sources(seen: JoinMetrics) -> Iterator[str]:
+    silent = [name for name, s in seen.streams.items() if not s.rows_in]
+    for name in silent:
+        yield (
+            f"Stream {name!r} has not brought a single row: nothing can join, and nothing is forgotten, "
+            "until it does; look at its source."
+        )
+    lags = {name: lag for name, lag in seen.lag_us.items() if lag}
+    if lags and not silent:
+        slowest = max(lags, key=lambda name: lags[name] or 0)
+        yield (
+            f"Stream {slowest!r} is furthest behind: its newest row is {_about(lags[slowest] or 0)} older "
+            "than the newest of all, so it holds the watermark back."
+        )
+
+
+def _rows(seen: JoinMetrics) -> Iterator[str]:
+    for name, s in seen.streams.items():
+        for count, words in (
+            (s.late_rows, "came too late; a larger lateness would let them in"),
+            (s.null_keys, "have no key (null), and join nothing"),
+            (s.null_times, "have no time (null), and join nothing"),
+        ):
+            if count:
+                share = 100 * count / max(1, s.rows_in)
+                yield f"{count:,} rows ({share:.0f} %) of stream {name!r} {words}."
+
+
+def _half_joins(seen: JoinMetrics) -> Iterator[str]:
+    for (probing, probed), h in seen.half_joins.items():
+        if h.probes >= 100 and not h.same_key and not _meets(seen, probed, probing):
+            if probing < probed:
+                yield (
+                    f"Keys of {probing!r} and {probed!r} never overlap: {h.probes:,} look-ups found no row "
+                    "with the same key; are the key columns the right ones, in the same form?"
+                )
+        elif h.same_key >= 100 and not h.matches:
+            yield (
+                f"Rows of {probing!r} find {h.same_key:,} rows of {probed!r} with their key, but all outside "
+                "the windows; are the windows long enough, and the time columns the right ones?"
+            )
+
+
+def _meets(seen: JoinMetrics, probing: str, probed: str) -> bool:
+    return bool(seen.half_joins[probing, probed].same_key)
+
+
+def _about(us: int) -> str:
+    """A duration in its largest unit only."""
+    for unit in (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000):
+        if us >= unit:
+            return to_text(us // unit * unit)
+    return to_text(us)

@@ -1,0 +1,249 @@
+"""A bucket without Spark: its state kept in a dict, its batches retried, its chunks damaged."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.spark import blobs, bucket, pack
+from braided.spark.bucket import Bucket, Packed
+from braided.spark.labels import labels
+from braided.spark.pack import Packer
+from braided.spark.plan import JoinPlan
+from braided.spark.store import Meta
+from braided.testing import assert_same_bag, bag, expected
+from tests.workloads import names_of, random_tables, stream
+
+BUCKETS = 4
+
+
+class Memory:
+    """A bucket's state in this process."""
+
+    def __init__(self) -> None:
+        self.meta: bytes | None = None
+        self.chunks: dict[int, bytes] = {}
+
+    def get_meta(self) -> bytes | None:
+        return self.meta
+
+    def put_meta(self, data: bytes) -> None:
+        self.meta = data
+
+    def get_chunk(self, number: int) -> bytes | None:
+        return self.chunks.get(number)
+
+    def put_chunk(self, number: int, data: bytes) -> None:
+        self.chunks[number] = data
+
+    def remove_chunk(self, number: int) -> None:
+        del self.chunks[number]
+
+
+class Cluster:
+    """All buckets of a join, fed with micro-batches as Spark would."""
+
+    def __init__(self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop") -> None:
+        self.plan = JoinPlan(query, tuple(tables[n].schema for n in query.names), BUCKETS, late)
+        self.states = [Memory() for _ in range(BUCKETS)]
+        self.metrics: list[Any] = []
+
+    def packed(self, batch: dict[str, pa.Table]) -> list[list[Packed]]:
+        """Every bucket's packed rows, each stream from two tasks."""
+        rows: list[list[Packed]] = [[] for _ in range(BUCKETS)]
+        for i, name in enumerate(self.plan.query.names):
+            half = batch[name].num_rows // 2
+            for part in (batch[name].slice(0, half), batch[name].slice(half)):
+                for out in Packer(self.plan, i)(iter(part.to_batches())):
+                    for row in out.to_pylist():
+                        number = labels(BUCKETS).index(row.pop("bucket"))
+                        rows[number].append(Packed(**row))
+        return rows
+
+    def push(self, batch: dict[str, pa.Table]) -> pa.Table:
+        found = []
+        for number, rows in enumerate(self.packed(batch)):
+            if rows:
+                for blob, numbers in Bucket(self.plan, number, self.states[number]).run(rows):
+                    if blob is not None:
+                        found.append(blobs.decode(blob))
+                    else:
+                        self.metrics.append(numbers)
+        return pa.Table.from_batches(found, self.plan.schema)
+
+
+def batches(tables: dict[str, pa.Table], rows: int) -> list[dict[str, pa.Table]]:
+    longest = max(t.num_rows for t in tables.values())
+    return [{n: t.slice(at, rows) for n, t in tables.items()} for at in range(0, longest, rows)]
+
+
+@pytest.mark.parametrize("key_type", ["int64", "string"])
+@pytest.mark.parametrize("rows", [1, 7, 50])
+def test_oracle_buckets_give_the_definitions_bag(rows: int, key_type: str) -> None:
+    names = names_of(3)
+    for seed in range(3):
+        tables = random_tables(seed, names, key_type=key_type)
+        query = bd.JoinQuery([stream(n) for n in names])
+        cluster = Cluster(query, tables)
+        found = [cluster.push(b) for b in batches(tables, rows)]
+        assert_same_bag(pa.concat_tables(found), expected(query, tables))
+
+
+def test_count_windows_settle_as_in_one_process() -> None:
+    names = names_of(2)
+    query = bd.JoinQuery([stream(n, bd.CountWindow(2)) for n in names])
+    for seed in range(4):
+        tables = random_tables(seed, names, rows=200, span_us=500)
+        cluster, live = Cluster(query, tables), bd.LocalJoin(query)
+        for batch in batches(tables, 11):
+            assert_same_bag(cluster.push(batch), live.push(batch))
+
+
+def test_a_retried_batch_gives_the_same_bag_from_the_same_state() -> None:
+    names = names_of(3)
+    query = bd.JoinQuery([stream(n) for n in names])
+    tables = random_tables(5, names)
+    cluster = Cluster(query, tables)
+    for batch in batches(tables, 9):
+        before = copy.deepcopy(cluster.states)
+        first, states = cluster.push(batch), cluster.states
+        cluster.states = before
+        shuffled = {
+            n: t.take(pa.array(np.random.default_rng(1).permutation(t.num_rows))) for n, t in batch.items()
+        }
+        assert bag(cluster.push(shuffled)) == bag(first)
+        for one, two in zip(states, cluster.states, strict=True):  # and the state holds the same rows
+            assert _rows(one) == _rows(two)
+
+
+def _rows(state: Memory) -> list[str]:
+    return sorted(str(row) for data in state.chunks.values() for row in blobs.decode(data).to_pylist())
+
+
+def test_expired_chunks_are_removed_and_dead_rows_are_not_written() -> None:
+    names = names_of(2)
+    query = bd.JoinQuery([stream(n, "20 us") for n in names])
+    tables = random_tables(1, names, rows=2_000, span_us=20_000)
+    cluster = Cluster(query, tables)
+    for batch in batches(tables, 50):
+        cluster.push(batch)
+    held = sum(len(s.chunks) for s in cluster.states)
+    assert held <= 3 * BUCKETS * len(names)
+    rows = sum(blobs.decode(d).num_rows for s in cluster.states for d in s.chunks.values())
+    assert rows < 100
+
+
+def test_many_small_chunks_are_rewritten_into_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket, "_MOST_CHUNKS", 5)
+    names = names_of(2)
+    for window in ("unbounded", bd.CountWindow(3)):
+        query = bd.JoinQuery([stream(n, window) for n in names])
+        tables = random_tables(1, names, rows=100, keys=20)
+        cluster = Cluster(query, tables)
+        live = bd.LocalJoin(query)
+        for batch in batches(tables, 4):
+            assert_same_bag(cluster.push(batch), live.push(batch))
+            assert max(len(s.chunks) for s in cluster.states) <= 2 * 6
+
+
+def test_blobs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "BLOB_BYTES", 500)
+    monkeypatch.setattr(pack, "_FLUSH_BYTES", 1_000)
+    names = names_of(2)
+    query = bd.JoinQuery([stream(n) for n in names])
+    tables = random_tables(1, names, rows=300)
+    cluster = Cluster(query, tables)
+    found = [cluster.push(b) for b in batches(tables, 100)]
+    assert_same_bag(pa.concat_tables(found), expected(query, tables))
+    assert max(blobs.decode(d).nbytes for s in cluster.states for d in s.chunks.values()) <= 1_000
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "garbage", "other"])
+def test_a_damaged_chunk_is_named(damage: str) -> None:
+    names = names_of(2)
+    tables = random_tables(1, names)
+    cluster = Cluster(bd.JoinQuery([stream(n, "unbounded") for n in names]), tables)
+    cluster.push({n: t.slice(0, 30) for n, t in tables.items()})
+    number, state = next((n, s) for n, s in enumerate(cluster.states) if s.chunks)
+    chunk, data = next(iter(state.chunks.items()))
+    if damage == "missing":
+        del state.chunks[chunk]
+    else:
+        other = blobs.encode(blobs.decode(data).slice(1))
+        state.chunks[chunk] = {"truncated": data[: len(data) // 2], "garbage": b"x" * 50, "other": other}[
+            damage
+        ]
+    with pytest.raises(bd.BraidedError, match=f"bucket {number}, stream '.*', chunk {chunk}"):
+        cluster.push({n: t.slice(30) for n, t in tables.items()})
+
+
+def test_state_of_another_format_is_refused() -> None:
+    names = names_of(2)
+    tables = random_tables(1, names)
+    cluster = Cluster(bd.JoinQuery([stream(n) for n in names]), tables)
+    cluster.push(tables)
+    for state in cluster.states:
+        assert state.meta is not None
+        state.meta = state.meta.replace(b'"format": 1', b'"format": 7')
+    with pytest.raises(bd.BraidedError, match=r"format 7.*reads format 1"):
+        cluster.push(tables)
+
+
+def test_late_rows_are_flagged_with_their_stream() -> None:
+    names = names_of(2)
+    tables = random_tables(1, names, nulls=False)
+    cluster = Cluster(bd.JoinQuery([stream(n) for n in names]), tables, "flag")
+    cluster.push(tables)
+    again = cluster.push({n: t.slice(0, 5) for n, t in tables.items()})
+    assert sorted(again["late_stream"].to_pylist()) == ["s0"] * 5 + ["s1"] * 5
+    assert set(again.filter(pa.compute.equal(again["late_stream"], "s0"))["s1_n"].to_pylist()) == {None}
+
+
+def test_a_types_change_is_refused_and_columns_may_come_and_go() -> None:
+    names = names_of(2)
+    tables = random_tables(1, names)
+    query = bd.JoinQuery([stream(n, "unbounded") for n in names])
+    cluster = Cluster(query, tables)
+    cluster.push({n: t.slice(0, 20) for n, t in tables.items()})
+    for change, ok in (("new", True), ("gone", True), ("type", False)):
+        changed = {}
+        for n, t in tables.items():
+            if change == "new":
+                t = t.append_column("x", pa.array(["y"] * t.num_rows))
+            elif change == "gone":
+                t = t.drop_columns("s")
+            else:
+                t = t.set_column(2, "n", t["n"].cast(pa.int32()))
+            changed[n] = t
+        other = Cluster(query, changed)
+        other.states = copy.deepcopy(cluster.states)
+        if ok:
+            other.push({n: t.slice(20) for n, t in changed.items()})
+        else:
+            with pytest.raises(bd.BraidedError, match=r"column 'n'.*int64.*int32"):
+                other.push({n: t.slice(20) for n, t in changed.items()})
+
+
+def test_labels_spread_buckets_evenly_over_tasks() -> None:
+    from braided.spark.labels import murmur3
+
+    for buckets in (1, 2, 8, 64, 1024):
+        for partitions in (1, 2, 4, 8):
+            tasks = [murmur3(label) % partitions for label in labels(buckets)]
+            counts = np.bincount(tasks, minlength=partitions)
+            assert counts.max() - counts.min() <= (1 if buckets < partitions else 0)
+
+
+def test_metadata_round_trips() -> None:
+    names = names_of(2)
+    tables = random_tables(1, names)
+    cluster = Cluster(bd.JoinQuery([stream(n) for n in names]), tables)
+    cluster.push(tables)
+    data = cluster.states[0].meta
+    assert data is not None
+    assert Meta.decode(data).encode() == data
