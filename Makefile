@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench chaos clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -27,6 +27,9 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/braided bench engine
+
+chaos: $(VENV)/ready
+	$(BIN)/python -m braided.bench.chaos --kills 20 --suicide
 
 clean:
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -34,11 +34,15 @@ class Line:
     bar: float | None
     ours: str
     rival: str
+    more_is_better: bool = False
 
     @property
     def verdict(self) -> str:
         """Whether the bar is reached; empty where there is none."""
-        return "" if self.bar is None else "reached" if self.ratio <= self.bar else "MISSED"
+        if self.bar is None:
+            return ""
+        reached = self.ratio >= self.bar if self.more_is_better else self.ratio <= self.bar
+        return "reached" if reached else "MISSED"
 
 
 @dataclass(frozen=True)

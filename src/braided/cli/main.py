@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 try:
     import typer
@@ -22,10 +22,13 @@ from braided import __version__
 from braided.cli.demo import demo as run_demo
 from braided.query.errors import BraidedError, InvalidValue, did_you_mean
 
+if TYPE_CHECKING:
+    from braided.bench.engine import Line
+
 app = typer.Typer(
     help="Braided: the adaptive multi-way stream join.", no_args_is_help=True, add_completion=False
 )
-BENCHMARKS = ("engine",)
+BENCHMARKS = ("engine", "spark")
 
 
 def _version(asked: bool) -> None:
@@ -53,18 +56,18 @@ def bench(
     name: Annotated[str, typer.Argument(help=f"Which benchmark: {', '.join(BENCHMARKS)}.")],
     scale: Annotated[float, typer.Option(min=0.001, max=10, help="Part of the full size.")] = 1.0,
     repeats: Annotated[int, typer.Option(min=1, help="Runs per figure; the median counts.")] = 7,
+    batches: Annotated[int, typer.Option(min=3, help="Batches of a Spark run.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure, and compare with what the product promises."""
     if name not in BENCHMARKS:
         raise InvalidValue(f"no benchmark {name!r}; {did_you_mean(name, BENCHMARKS)}")
     try:
-        from braided.bench import engine  # noqa: PLC0415  (needs the lab's packages)
+        lines = _benchmark(name, scale, repeats, batches)
     except ImportError as missing:
         raise InvalidValue(
-            f"this benchmark needs {missing.name}; install it with: pip install 'braided[lab]'"
+            f"this benchmark needs {missing.name}; install it with: pip install 'braided[all]'"
         ) from None
-    lines = engine.run(scale, repeats)
     if as_json:
         print(json.dumps([{**asdict(line), "verdict": line.verdict} for line in lines], indent=1))
         return
@@ -73,6 +76,16 @@ def bench(
         bar = "" if line.bar is None else f"{line.bar:g}"
         table.add_row(line.work, f"{line.ratio:.2f}", bar, line.verdict, line.ours, line.rival)
     Console().print(table)
+
+
+def _benchmark(name: str, scale: float, repeats: int, batches: int) -> list[Line]:
+    if name == "engine":
+        from braided.bench import engine  # noqa: PLC0415  (needs the lab's packages)
+
+        return engine.run(scale, repeats)
+    from braided.bench import spark  # noqa: PLC0415
+
+    return spark.run(scale, batches)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from the start by nothing a result can show.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,7 @@ from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
 from braided.runtime.settling import Waiting
 from braided.runtime.watermark import NONE_US, Watermark
 from braided.state.keys import KeyFormat, key_format
-from braided.state.side import Mark, Rows, SideState
+from braided.state.side import Allocate, Mark, Rows, SideState, in_memory
 
 PIECE_ROWS = 65_536
 
@@ -67,8 +67,22 @@ class StreamState:
 class Engine:
     """One flat join over Arrow batches."""
 
-    def __init__(self, query: JoinQuery, policies: Policies | None = None) -> None:
+    def __init__(
+        self,
+        query: JoinQuery,
+        policies: Policies | None = None,
+        *,
+        allocate: Callable[[str], Allocate] | None = None,
+        expire_after: bool = True,
+    ) -> None:
+        """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
+
+        Without `expire_after` rows are only forgotten when the next batch begins, so that the last batch
+        can be taken back by `marks`.
+        """
         self.query = query
+        self.marks: list[Mark | None] = [None] * len(query.streams)
+        self._allocate, self._expire_after = allocate, expire_after
         self.bounds = query.bounds
         self.join = FlatJoin(self.bounds, policies or policies_for(query.tuning, query.names))
         self.watermark = Watermark([s.lateness_us for s in query.streams])
@@ -199,6 +213,7 @@ class Engine:
             self.join.turns = turns
             self._unlearn()
             raise
+        self.marks = marks
         self._commit(arrivals, later, found)
 
     def _unlearn(self) -> None:
@@ -259,8 +274,9 @@ class Engine:
         self.batches += 1
         self.watermark = later
         self._known = self.streams, self._builder
-        with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
-            self._expire(later, None)
+        if self._expire_after:
+            with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
+                self._expire(later, None)
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
         """Forget what the watermark has passed; lazily, only where room is needed."""
@@ -279,10 +295,11 @@ class Engine:
 
     def _stream_state(self, i: int, layout: Layout, keys: KeyFormat) -> StreamState:
         stream = self.query.streams[i]
+        allocate = self._allocate(stream.name) if self._allocate else in_memory
         return StreamState(
             layout,
             Intake(layout, keys, windowed=self._windowed),
-            SideState(stream.name, layout.stored_schema, stream.count_window),
+            SideState(stream.name, layout.stored_schema, stream.count_window, allocate),
             self.bounds.retention_us(i),
         )
 

@@ -18,8 +18,9 @@ from braided.query.bounds import INFINITE_US
 from braided.query.errors import BraidedError, InvalidValue
 from braided.runtime.engine import Counters, Engine
 from braided.runtime.intake import Arrival
-from braided.spark import blobs, metrics
-from braided.spark.plan import LATE_COLUMN, JoinPlan
+from braided.spark import blobs, measures
+from braided.spark.arena import Arena, new_token, open_arena
+from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
 from braided.spark.store import Chunk, Meta, State, StreamMeta
 from braided.state.keys import Int64s
 from braided.state.side import Rows
@@ -44,9 +45,9 @@ class Packed(NamedTuple):
 class Bucket:
     """Processes one bucket's part of one micro-batch."""
 
-    def __init__(self, plan: JoinPlan, number: int, state: State) -> None:
-        self._plan, self._number, self._state = plan, number, state
-        self._rebuilds = 0
+    def __init__(self, plan: JoinPlan, number: int, state: State, query_id: str = "") -> None:
+        self._plan, self._number, self._state, self._query_id = plan, number, state, query_id
+        self._rebuilds = self._hits = 0
 
     def run(
         self, packed: Sequence[Packed], *, finish: bool = False
@@ -55,9 +56,18 @@ class Bucket:
 
         With `finish` there is nothing to come: results that wait are handed out, and no state is kept.
         """
+        arena = open_arena(self._arena_plan(), self._query_id, self._plan.query.fingerprint(), self._number)
+        try:
+            yield from self._run(packed, arena, finish=finish)
+        finally:
+            arena.close()
+
+    def _run(
+        self, packed: Sequence[Packed], arena: Arena, *, finish: bool
+    ) -> Iterator[tuple[bytes | None, list[int | None] | None]]:
         began = time.perf_counter_ns()
         meta = self._meta()
-        engine = self._rebuilt(meta)
+        engine = self._engine(meta, arena)
         arrivals = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
         for table in engine.step(arrivals, eager=False):
             yield from ((blob, None) for blob in self._blobs(table))
@@ -66,9 +76,16 @@ class Bucket:
             for table in engine.finish():
                 yield from ((blob, None) for blob in self._blobs(table))
             return
+        previous, meta.token = meta.token, new_token()
         self._write(meta, engine, arrivals)
+        arena.save(engine, meta.token, previous)
         took_us = (time.perf_counter_ns() - began) // 1000
-        yield None, metrics.vector(engine.statistics(), meta, took_us=took_us, rebuilds=self._rebuilds)
+        counts = {"took_us": took_us, "rebuilds": self._rebuilds, "arena_hits": self._hits}
+        yield None, measures.vector(engine.statistics(), meta, **counts)
+
+    def _arena_plan(self) -> ArenaPlan:
+        """Engines with count windows are rebuilt: their state is small, and they wait with rows."""
+        return ArenaPlan() if self._plan.query.counts else self._plan.arena
 
     def _meta(self) -> Meta:
         """The bucket's small value; a checkpoint of another meaning raises before anything is touched."""
@@ -81,24 +98,36 @@ class Bucket:
         meta.schema = _said(plan)
         return meta
 
-    def _rebuilt(self, meta: Meta) -> Engine:
-        """An engine in the state that `meta` and the chunks describe."""
-        query = self._plan.query
-        engine = Engine(query)
-        engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
+    def _engine(self, meta: Meta, arena: Arena) -> Engine:
+        """An engine in the state that `meta` describes: from the arena if it can be trusted, else rebuilt."""
+        engine = self._empty_engine(meta, arena)
         if not meta.batches:
+            arena.clear()
             return engine
-        self._rebuilds += 1
-        engine.watermark.newest_us = [said.newest_us for said in meta.streams]
-        for name, said, stream in zip(query.names, meta.streams, engine.streams, strict=True):
-            assert stream is not None
-            batches = [self._chunk(name, c, stream.layout.stored_schema) for c in said.chunks]
-            engine.put(stream, [stream.intake.stored(batch) for batch in batches])
-        engine.expire()
+        if arena.load(engine, meta.token):
+            self._hits += 1
+        else:
+            arena.clear()
+            engine = self._empty_engine(meta, arena)
+            self._rebuilds += 1
+            self._rebuild(engine, meta)
         engine.counters = [Counters(**said.counters) for said in meta.streams]
         engine.results, engine.batches = meta.results, meta.batches
         engine.join.set_tallies(meta.tallies)
         return engine
+
+    def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
+        query = self._plan.query
+        engine = Engine(query, allocate=arena.allocate, expire_after=False)
+        engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
+        engine.watermark.newest_us = [said.newest_us for said in meta.streams]
+        return engine
+
+    def _rebuild(self, engine: Engine, meta: Meta) -> None:
+        for name, said, stream in zip(self._plan.query.names, meta.streams, engine.streams, strict=True):
+            assert stream is not None
+            batches = [self._chunk(name, c, stream.layout.stored_schema) for c in said.chunks]
+            engine.put(stream, [stream.intake.stored(batch) for batch in batches])
 
     def _chunk(self, stream: str, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
         where = f"bucket {self._number}, stream {stream!r}, chunk {chunk.number}"

@@ -22,6 +22,14 @@ JOINED = "blob binary, metrics array<long>"
 
 
 @dataclass(frozen=True)
+class ArenaPlan:
+    """Whether live engines are kept in files between batches, and for which application."""
+
+    application: str = ""
+    enabled: bool = False
+
+
+@dataclass(frozen=True)
 class JoinPlan:
     """A query with the schemas of its streams, the number of buckets, and what happens to late rows."""
 
@@ -29,6 +37,7 @@ class JoinPlan:
     schemas: tuple[pa.Schema, ...]
     buckets: int
     late: Literal["drop", "flag"]
+    arena: ArenaPlan = ArenaPlan()
 
     @functools.cached_property
     def layouts(self) -> tuple[Layout, ...]:
@@ -56,4 +65,4 @@ class JoinPlan:
 
     def __getstate__(self) -> dict[str, object]:
         """Only what was given travels; the rest is computed again where it is needed."""
-        return {name: getattr(self, name) for name in ("query", "schemas", "buckets", "late")}
+        return {name: getattr(self, name) for name in ("query", "schemas", "buckets", "late", "arena")}

@@ -45,7 +45,7 @@ class JoinProcessor(StatefulProcessor):
             columns = [frame[name].astype(object).where(frame[name].notna(), None) for name in Packed._fields]
             packed += [Packed(*row) for row in zip(*columns, strict=True)]
         number = labels(self._plan.buckets).index(int(key[0]))
-        for blob, numbers in Bucket(self._plan, number, self).run(packed):
+        for blob, numbers in Bucket(self._plan, number, self, _query_id()).run(packed):
             yield pd.DataFrame({"blob": [blob], "metrics": [numbers]})
 
     def close(self) -> None:
@@ -74,3 +74,10 @@ class JoinProcessor(StatefulProcessor):
     def remove_chunk(self, number: int) -> None:
         """Forget a chunk."""
         self._chunks.removeKey((number,))
+
+
+def _query_id() -> str:
+    from pyspark import TaskContext  # noqa: PLC0415
+
+    context = TaskContext.get()
+    return (context.getLocalProperty("sql.streaming.queryId") if context else None) or ""

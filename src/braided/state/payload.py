@@ -28,6 +28,7 @@ class Chunk:
     start: int
     batch: pa.RecordBatch
     addresses: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    file: str | None = None  # where an arena keeps it
 
     @property
     def stop(self) -> int:

@@ -13,7 +13,9 @@ finds them and the side is compacted. Both are O(1) per row over time.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,14 @@ from braided.state.payload import Chunk, Payload
 
 _MIN_ROWS = 64
 _MAX_POSITION = (1 << 31) - 1
+
+
+Allocate: TypeAlias = Callable[[str, int, Any], npt.NDArray[Any]]
+
+
+def in_memory(name: str, length: int, dtype: Any) -> npt.NDArray[Any]:
+    """An array of this process's own."""
+    return np.empty(length, dtype)
 
 
 @dataclass(frozen=True)
@@ -59,11 +69,30 @@ class Mark:
     chunks: tuple[Chunk, ...]
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """The few numbers of a side that lie outside its arrays."""
+
+    base: int
+    first: int
+    count: int
+    newest: int
+    disordered: bool
+    since_scan: int
+
+
 class SideState:
     """Rows of one stream, by position, and by key through a chained hash index."""
 
-    def __init__(self, name: str, schema: pa.Schema, window: CountWindow | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        window: CountWindow | None = None,
+        allocate: Allocate = in_memory,
+    ) -> None:
         self.name = name
+        self._allocate: Allocate = in_memory  # until there are rows worth a place of their own
         self.payload = Payload(schema)
         self.window = window
         self.base = self.first = self.count = 0
@@ -72,6 +101,7 @@ class SideState:
         self.counted = 0  # rows ever counted by a count window per stream
         self._grow_to(_MIN_ROWS)
         self._index_for(_MIN_ROWS)
+        self._allocate = allocate
         self._newest = -(1 << 62)
         self._disordered = False
         self._since_scan = 0
@@ -163,6 +193,31 @@ class SideState:
         """Clear `keep` where a row is out of this side's count window at a time."""
         if self.window is not None:
             counting.inside_window(positions, now, self._leaves, self.base, keep)
+
+    def frozen(self) -> Frozen:
+        """What is not in the arrays or the payload."""
+        return Frozen(
+            self.base, self.first, self.count, self._newest, self._disordered, self._since_scan
+        )  # fmt: skip
+
+    def thaw(self, frozen: Frozen, arrays: Mapping[str, npt.NDArray[Any]], chunks: Sequence[Chunk]) -> None:
+        """Take over arrays and chunks that another side (without a count window) left."""
+        self.base, self.first, self.count = frozen.base, frozen.first, frozen.count
+        self._newest, self._disordered = frozen.newest, frozen.disordered
+        self._since_scan = frozen.since_scan
+        self.adopt(arrays)
+        self._shift = 64 - (len(self._head) - 1).bit_length()
+        self.payload.undo(tuple(chunks))
+
+    def adopt(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Use these arrays from now on; they hold what the own ones held."""
+        self._hashes, self._times, self._link = arrays["hash"], arrays["time"], arrays["link"]
+        self._head = arrays["head"]
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that `thaw` takes."""
+        return {"hash": self._hashes, "time": self._times, "link": self._link, "head": self._head}
 
     def contents(self) -> list[Rows]:
         """The rows held, for a snapshot."""
@@ -270,9 +325,9 @@ class SideState:
 
     def _grow_to(self, rows: int, own_checks: bool = False) -> None:
         size = max(_MIN_ROWS, rows + rows // 4)
-        self._hashes = np.empty(size, np.int64)
-        self._times = np.empty(size, np.int64)
-        self._link = np.empty(size, np.int32)
+        self._hashes = self._allocate("hash", size, np.int64)
+        self._times = self._allocate("time", size, np.int64)
+        self._link = self._allocate("link", size, np.int32)
         if self.window is not None:
             self._ranks = np.empty((size, counting.RANK_COLUMNS), np.int64)
             self._leaves = np.empty(size, np.int64)
@@ -281,6 +336,7 @@ class SideState:
     def _index_for(self, rows: int) -> None:
         """An empty index with a slot per row, and all rows linked anew."""
         bits = max(6, (rows - 1).bit_length())
-        self._head = np.full(1 << bits, -1, np.int32)
+        self._head = self._allocate("head", 1 << bits, np.int32)
+        self._head[:] = -1
         self._shift = 64 - bits
         index.insert(self._hashes, self._link, self._head, self._shift, self.base, self.first, self.count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,7 +26,7 @@ _HALF_JOIN = ("probes", "same_key", "matches")
 _LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows")
 _GENERAL = (
     "results", "batches", "watermark_us", "buckets", "largest_bucket_rows", "state_bytes", "state_chunks",
-    "rebuilds", "engine_us",
+    "rebuilds", "arena_hits", "engine_us",
 )  # fmt: skip
 
 
@@ -40,23 +40,28 @@ def names(streams: Sequence[str]) -> list[str]:
     ]
 
 
-def vector(seen: Statistics, meta: Meta, *, took_us: int, rebuilds: int) -> list[int | None]:
+def vector(seen: Statistics, meta: Meta, *, took_us: int, rebuilds: int, arena_hits: int) -> list[int | None]:
     """One bucket's numbers."""
     chunks = [c for s in meta.streams for c in s.chunks]
+    streams = [  # an engine may still hold rows that are dead already; the state does not
+        replace(s, live_rows=sum(c.rows for c in said.chunks), live_bytes=sum(c.size for c in said.chunks))
+        for s, said in zip(seen.streams.values(), meta.streams, strict=True)
+    ]
     general = {
         "results": seen.results,
         "batches": seen.batches,
         "watermark_us": seen.watermark_us,
         "buckets": 1,
-        "largest_bucket_rows": sum(s.live_rows for s in seen.streams.values()),
+        "largest_bucket_rows": sum(s.live_rows for s in streams),
         "state_bytes": sum(c.size for c in chunks),
         "state_chunks": len(chunks),
         "rebuilds": rebuilds,
+        "arena_hits": arena_hits,
         "engine_us": took_us,
     }
     return [
         *(general[name] for name in _GENERAL),
-        *(asdict(s)[name] for s in seen.streams.values() for name in _STREAM),
+        *(asdict(s)[name] for s in streams for name in _STREAM),
         *(asdict(h)[name] for h in seen.half_joins.values() for name in _HALF_JOIN),
     ]
 
@@ -85,6 +90,7 @@ class JoinMetrics(Statistics):
     state_bytes: int = 0
     state_chunks: int = 0
     rebuilds: int = 0
+    arena_hits: int = 0
     engine_seconds: float = 0.0
     lag_us: Mapping[str, int | None] = field(default_factory=dict)
 
@@ -121,6 +127,7 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
         state_bytes=observed["state_bytes"],
         state_chunks=observed["state_chunks"],
         rebuilds=observed["rebuilds"],
+        arena_hits=observed["arena_hits"],
         engine_seconds=observed["engine_us"] / 1e6,
         lag_us={n: None if t is None or front is None else front - t for n, t in newest.items()},
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyspark.sql.streaming.query import StreamingQuery
 
 from braided.query.durations import to_text
-from braided.spark.metrics import JoinMetrics, metrics
+from braided.spark.measures import JoinMetrics, metrics
 
 
 def why(streaming: StreamingQuery) -> str:

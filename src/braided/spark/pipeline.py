@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
@@ -16,17 +17,18 @@ from braided.query.errors import InvalidType, InvalidValue, UnknownName, require
 from braided.query.join_query import RESULT_TIME, JoinQuery
 from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
-from braided.spark import metrics
+from braided.spark import measures
 from braided.spark.batch import batch_join
+from braided.spark.builder import check_session
 from braided.spark.labels import MAX_BUCKETS
-from braided.spark.metrics import OBSERVED
+from braided.spark.measures import OBSERVED
 from braided.spark.pack import Packer
-from braided.spark.plan import JOINED, LATE_COLUMN, PACKED, JoinPlan
+from braided.spark.plan import JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.session import check_session
 from braided.spark.unpack import unpack
 
 DEFAULT_BUCKETS = 8
+_log = logging.getLogger("braided")
 
 
 def join(
@@ -86,13 +88,22 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     schemas = tuple(
         _arrow_schema(frames[name], s) for name, s in zip(query.names, query.streams, strict=True)
     )
-    plan = JoinPlan(query, schemas, buckets, late)  # type: ignore[arg-type]
+    arena = _arena(frames[query.names[0]].sparkSession) if all(streaming.values()) else ArenaPlan()
+    plan = JoinPlan(query, schemas, buckets, late, arena)  # type: ignore[arg-type]
     _ = plan.keys, plan.output
     if late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(
             f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
         )
     return plan
+
+
+def _arena(spark: SparkSession) -> ArenaPlan:
+    """Live engines are kept in files, unless Spark is told to encrypt what it writes to local disks."""
+    encrypted = str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true"
+    if encrypted:
+        _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
+    return ArenaPlan(spark.sparkContext.applicationId, not encrypted)
 
 
 def _check_streaming(query: JoinQuery) -> None:
@@ -164,8 +175,8 @@ def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
 
 def _observations(query: JoinQuery) -> list[Any]:
     columns = []
-    for i, name in enumerate(metrics.names(query.names), start=1):
-        combine = F.max if metrics.is_largest(name) else F.sum
+    for i, name in enumerate(measures.names(query.names), start=1):
+        combine = F.max if measures.is_largest(name) else F.sum
         columns.append(combine(F.element_at("metrics", i)).alias(name))
     return columns
 

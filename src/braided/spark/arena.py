@@ -1,0 +1,311 @@
+"""The live engine of a bucket in memory-mapped files, so that any worker of the executor can go on with it.
+
+Python workers come and go, and tasks move between them; rebuilding an engine from its chunks costs a state
+call and a decode per chunk. So arrays live in files of an executor-local folder (tmpfs if there is one), and
+stored rows beside them as Arrow IPC files. The folder is a cache: the state store alone is the truth.
+
+When it is trusted
+------------------
+Every attempt of a batch writes a new random *token* into the bucket's state, with the chunks, and then into
+the folder's header. A folder may be used only if its header's token is the one in the committed state. The
+header is removed before the first change and written (by rename) after the last, so a folder whose worker
+died has none. If the state holds the header's *previous* token (the batch ran, but was not committed: a
+retry, speculation, a second action on the same batch), the last batch is taken back: new rows are unlinked,
+newest first. This works because nothing is forgotten or moved between the first change and the header.
+In every other case, and whenever a file is missing or has the wrong size, the engine is rebuilt.
+
+A lock (`flock`) keeps two attempts apart; an attempt that finds it taken (a killed worker can outlive its
+task) works in memory of its own, and leaves the folder alone: its token will differ from the state's then,
+so the next batch rebuilds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import mmap
+import os
+import secrets
+import shutil
+import tempfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from braided.runtime.engine import Engine, StreamState
+from braided.spark.plan import ArenaPlan
+from braided.state.payload import Chunk
+from braided.state.side import Allocate, Frozen, Mark
+
+FORMAT = 1
+_HEADER, _LOCK, _OWNER = "header", "lock", "owner"
+
+
+@dataclass
+class Arena:
+    """One bucket's folder, held by this task; `folder` is None if it cannot be used."""
+
+    folder: Path | None
+    fingerprint: str
+    _lock: int | None = None
+    _serial: int = 0
+    _files: dict[int, str] = field(default_factory=dict)
+
+    def allocate(self, stream: str) -> Allocate:
+        """Where the arrays of a stream are made."""
+
+        def make(name: str, length: int, dtype: Any) -> npt.NDArray[Any]:
+            if self.folder is None:
+                return np.empty(length, dtype)
+            try:
+                return self._map(self._name(stream, name), length, dtype, create=True)
+            except OSError:  # no room left: go on in memory
+                return np.empty(length, dtype)
+
+        return make
+
+    def load(self, engine: Engine, token: str) -> bool:
+        """Bring an engine to the state that belongs to the token; whether that was possible."""
+        if self.folder is None:
+            return False
+        header = self._header()
+        known = header is not None and header["fingerprint"] == self.fingerprint
+        if header is None or not known or token not in (header["token"], header["previous_token"]):
+            self.clear()
+            return False
+        try:
+            self._serial = header["serial"]
+            for stream, said in zip(engine.streams, header["streams"], strict=True):
+                assert stream is not None
+                self._thaw(stream, said)
+            if token != header["token"]:
+                self._undo(engine, header["previous"])
+        except (OSError, ValueError, KeyError, pa.ArrowException):
+            self.clear()
+            return False
+        (self.folder / _HEADER).unlink()
+        return True
+
+    def save(self, engine: Engine, token: str, previous_token: str) -> None:
+        """Leave the engine for the next task; if there is no room, leave nothing."""
+        if self.folder is None:
+            return
+        try:
+            self._write(engine, token, previous_token)
+        except OSError:
+            self.clear()
+
+    def _write(self, engine: Engine, token: str, previous_token: str) -> None:
+        assert self.folder is not None
+        streams = [self._freeze(s) for s in engine.streams if s is not None]
+        previous = [
+            self._mark(s, mark) for s, mark in zip(engine.streams, engine.marks, strict=True) if s is not None
+        ]
+        header = {
+            "format": FORMAT,
+            "fingerprint": self.fingerprint,
+            "token": token,
+            "previous_token": previous_token,
+            "serial": self._serial,
+            "streams": streams,
+            "previous": previous,
+        }
+        self._sweep(header)
+        body = json.dumps(header).encode()
+        draft = self.folder / f"{_HEADER}.draft"
+        draft.write_bytes(zlib.crc32(body).to_bytes(4, "little") + body)
+        draft.rename(self.folder / _HEADER)
+
+    def clear(self) -> None:
+        """Forget whatever is there."""
+        if self.folder is not None:
+            for path in self.folder.iterdir():
+                if path.name != _LOCK:
+                    path.unlink()
+            self._files.clear()
+
+    def close(self) -> None:
+        """Let others have it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # parts
+
+    def _header(self) -> dict[str, Any] | None:
+        assert self.folder is not None
+        try:
+            data = (self.folder / _HEADER).read_bytes()
+            if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
+                return None
+            header: dict[str, Any] = json.loads(data[4:])
+        except (OSError, ValueError):
+            return None
+        return header if header.get("format") == FORMAT else None
+
+    def _name(self, stream: str, what: str) -> str:
+        self._serial += 1
+        return f"{stream}.{what}.{self._serial}"
+
+    def _map(self, name: str, length: int, dtype: Any, *, create: bool) -> npt.NDArray[Any]:
+        """An array in a file of the folder."""
+        assert self.folder is not None
+        size = max(1, length * np.dtype(dtype).itemsize)
+        flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
+        file = os.open(self.folder / name, flags, 0o600)
+        try:
+            if create:
+                os.posix_fallocate(file, 0, size)  # a full tmpfs is an error here, not a signal later
+            elif os.fstat(file).st_size != size:
+                raise ValueError(f"{name} has the wrong size")
+            array = np.frombuffer(mmap.mmap(file, size), dtype, count=length)
+        finally:
+            os.close(file)
+        self._files[array.ctypes.data] = name
+        return array
+
+    def _freeze(self, stream: StreamState) -> dict[str, Any]:
+        side = stream.side
+        side.adopt({what: self._placed(side.name, what, array) for what, array in side.arrays.items()})
+        arrays = {
+            what: [self._files[array.ctypes.data], len(array), array.dtype.str]
+            for what, array in side.arrays.items()
+        }
+        chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
+        return {"side": dataclasses.asdict(side.frozen()), "arrays": arrays, "chunks": chunks}
+
+    def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The array in a file, if it is not in one yet."""
+        if array.ctypes.data in self._files:
+            return array
+        placed = self._map(self._name(stream, what), len(array), array.dtype, create=True)
+        placed[:] = array
+        return placed
+
+    def _mark(self, stream: StreamState, mark: Mark | None) -> dict[str, Any]:
+        if mark is None:
+            return {}
+        said = {f.name: getattr(mark, f.name) for f in dataclasses.fields(mark) if f.name != "chunks"}
+        return {**said, "chunks": [self._chunk(stream.side.name, chunk) for chunk in mark.chunks]}
+
+    def _chunk(self, stream: str, chunk: Chunk) -> list[Any]:
+        """A chunk's place; it is written when it is first asked for."""
+        assert self.folder is not None
+        if chunk.file is None:
+            name = self._name(stream, "rows")
+            file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "wb") as sink, pa.ipc.new_file(sink, chunk.batch.schema) as writer:
+                writer.write_batch(chunk.batch)
+            chunk.file = name
+        return [chunk.start, chunk.file, chunk.batch.num_rows]
+
+    def _thaw(self, stream: StreamState, said: dict[str, Any]) -> None:
+        arrays = {
+            what: self._map(name, length, np.dtype(dtype), create=False)
+            for what, (name, length, dtype) in said["arrays"].items()
+        }
+        chunks = [self._read(stream, *chunk) for chunk in said["chunks"]]
+        stream.side.thaw(Frozen(**said["side"]), arrays, chunks)
+
+    def _read(self, stream: StreamState, start: int, name: str, rows: int) -> Chunk:
+        assert self.folder is not None
+        with pa.memory_map(str(self.folder / name)) as source:
+            batch = pa.ipc.open_file(source).get_batch(0)
+        if batch.num_rows != rows or batch.schema != stream.layout.stored_schema:
+            raise ValueError(f"{name} holds other rows")
+        return Chunk(start, batch, file=name)
+
+    def _undo(self, engine: Engine, previous: Sequence[dict[str, Any]]) -> None:
+        """Take the last batch back."""
+        for stream, said in zip(engine.streams, previous, strict=True):
+            assert stream is not None
+            if said:
+                chunks = tuple(self._read(stream, *chunk) for chunk in said.pop("chunks"))
+                stream.side.undo(Mark(**said, chunks=chunks))
+
+    def _sweep(self, header: dict[str, Any]) -> None:
+        """Remove files that neither the state now nor the one before needs."""
+        assert self.folder is not None
+        needed = {_LOCK}
+        for said in header["streams"]:
+            needed |= {name for name, _, _ in said["arrays"].values()}
+        for said in (*header["streams"], *header["previous"]):
+            needed |= {name for _, name, _ in said.get("chunks", ())}
+        for path in self.folder.iterdir():
+            if path.name not in needed:
+                path.unlink()
+
+
+def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int) -> Arena:
+    """The folder of a bucket, if it can be had: switched on, and not held by another attempt."""
+    if not plan.enabled:
+        return Arena(None, fingerprint)
+    try:
+        folder = application_folder(plan.application) / f"{query_id}-{fingerprint}" / str(bucket)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return Arena(None, fingerprint)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return Arena(None, fingerprint)
+    return Arena(folder, fingerprint, lock)
+
+
+def new_token() -> str:
+    """A token no other attempt has."""
+    return secrets.token_hex(16)
+
+
+def root() -> Path:
+    """Where arenas lie on this machine: tmpfs if there is one, else Spark's local folder."""
+    shm = Path("/dev/shm")
+    if shm.is_dir() and os.access(shm, os.W_OK):
+        base = shm
+    else:
+        base = Path(os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0])
+    return base / f"braided-{os.getuid()}"
+
+
+def application_folder(application: str) -> Path:
+    """This application's folder; on first use, those of applications that died are removed."""
+    folder = root() / application
+    if not (folder / _OWNER).exists():
+        sweep_dead()
+        for part in (root(), folder):
+            part.mkdir(exist_ok=True, mode=0o700)
+        draft = folder / f"{_OWNER}.{os.getpid()}"
+        draft.write_text(str(_executor()))
+        draft.rename(folder / _OWNER)
+    return folder
+
+
+def sweep_dead() -> None:
+    """Remove the folders of applications whose process is gone."""
+    base = root()
+    for folder in base.iterdir() if base.is_dir() else ():
+        try:
+            owner = int((folder / _OWNER).read_text())
+            os.kill(owner, 0)
+        except (ProcessLookupError, ValueError):
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def _executor() -> int:
+    """The JVM this worker belongs to: its daemon's parent."""
+    try:
+        stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+        return int(stat.rsplit(")", 1)[1].split()[1])
+    except (OSError, ValueError, IndexError):
+        return os.getppid()

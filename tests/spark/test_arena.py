@@ -1,0 +1,166 @@
+"""The arena: used when its token is the state's, taken back by one batch, else rebuilt."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.spark import arena
+from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.testing import assert_same_bag, bag, expected
+from tests.spark.test_bucket import BUCKETS, Cluster, batches
+from tests.workloads import names_of, random_tables, stream
+
+NAMES = names_of(3)
+
+
+@pytest.fixture(autouse=True)
+def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(arena, "root", lambda: tmp_path / "arenas")
+    return tmp_path / "arenas"
+
+
+def cluster(tables: dict[str, pa.Table], window: str = "30 us") -> Cluster:
+    made = Cluster(bd.JoinQuery([stream(n, window) for n in NAMES]), tables)
+    plan = made.plan
+    made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
+    return made
+
+
+def files(root: Path, pattern: str) -> list[Path]:
+    return sorted(p for p in root.rglob(pattern) if p.is_file())
+
+
+def counted(made: Cluster, name: str) -> int:
+    from braided.spark import measures
+
+    place = measures.names(NAMES).index(name)
+    return sum(m[place] for m in made.metrics)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 50])
+@pytest.mark.parametrize("window", ["30 us", "unbounded"])
+def test_oracle_engines_go_on_from_batch_to_batch(rows: int, window: str) -> None:
+    for seed in range(3):
+        tables = random_tables(seed, NAMES, rows=60 if window == "30 us" else 30)
+        made = cluster(tables, window)
+        parts = batches(tables, rows)
+        found = [made.push(b) for b in parts]
+        assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
+        assert counted(made, "rebuilds") == 0
+        assert counted(made, "arena_hits") > 0 or len(parts) == 1
+
+
+def test_a_batch_that_was_not_committed_is_taken_back(own_root: Path) -> None:
+    """Retries, speculation, a second action: the state is as before, the arena one batch ahead."""
+    for seed in range(4):
+        tables = random_tables(seed, NAMES)
+        made = cluster(tables)
+        found = []
+        for batch in batches(tables, 6):
+            before = copy.deepcopy(made.states)
+            first = made.push(batch)
+            made.states = before  # the first attempt's state is lost
+            second = made.push(batch)
+            assert bag(first) == bag(second)
+            found.append(second)
+        assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
+        assert counted(made, "rebuilds") == 0
+
+
+def test_an_older_or_foreign_state_is_rebuilt(own_root: Path) -> None:
+    tables = random_tables(1, NAMES)
+    made = cluster(tables)
+    parts = batches(tables, 10)
+    found = [made.push(parts[0])]
+    old = copy.deepcopy(made.states)
+    made.push(parts[1])
+    made.push(parts[2])
+    made.states = old  # two batches back: a restart from an older checkpoint
+    found += [made.push(b) for b in parts[1:]]
+    assert counted(made, "rebuilds") == BUCKETS
+    assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
+
+
+@pytest.mark.parametrize(
+    "damage", ["truncated", "removed", "garbage header", "no header", "short rows", "token"]
+)
+def test_a_poisoned_arena_is_noticed_and_rebuilt(own_root: Path, damage: str) -> None:
+    tables = random_tables(1, NAMES)
+    made = cluster(tables)
+    parts = batches(tables, 20)
+    found = [made.push(parts[0])]
+    for path in files(own_root, "*"):
+        name = path.name
+        if damage == "truncated" and ".hash." in name:
+            os.truncate(path, 3)
+        elif damage == "removed" and ".link." in name:
+            path.unlink()
+        elif damage == "garbage header" and name == "header":
+            path.write_bytes(b"garbage")
+        elif damage == "no header" and name == "header":
+            path.unlink()  # a worker died in mid-batch
+        elif damage == "short rows" and ".rows." in name:
+            os.truncate(path, 40)
+        elif damage == "token" and name == "header":
+            path.write_bytes(path.read_bytes().replace(b'"token": "', b'"token": "x'))
+    found += [made.push(b) for b in parts[1:]]
+    assert counted(made, "rebuilds") == BUCKETS
+    assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
+
+
+def test_two_attempts_at_once_do_not_meet(own_root: Path) -> None:
+    """A zombie holds the lock: the new attempt works in memory of its own, and both are right."""
+    tables = random_tables(1, NAMES)
+    made = cluster(tables)
+    parts = batches(tables, 20)
+    found = [made.push(parts[0])]
+    query_id, fingerprint = "", made.plan.query.fingerprint()
+    zombies = [arena.open_arena(made.plan.arena, query_id, fingerprint, b) for b in range(BUCKETS)]
+    assert all(z.folder is not None for z in zombies)
+    found.append(made.push(parts[1]))
+    assert counted(made, "rebuilds") == BUCKETS
+    for zombie in zombies:
+        zombie.close()
+    found += [made.push(b) for b in parts[2:]]
+    assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
+
+
+def test_files_are_private_few_and_removed_with_their_rows(own_root: Path) -> None:
+    tables = random_tables(1, NAMES, rows=2_000, span_us=20_000)
+    made = cluster(tables)
+    counts = []
+    for batch in batches(tables, 40):
+        made.push(batch)
+        counts.append(len(files(own_root, "*")))
+    assert all(p.stat().st_mode & 0o077 == 0 for p in files(own_root, "*.*.*"))
+    assert max(counts[-10:]) <= BUCKETS * (2 + 3 * (4 + 12))
+
+
+def test_no_room_means_no_arena_and_no_error(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    tables = random_tables(1, NAMES)
+    made = cluster(tables)
+    found = [made.push(b) for b in batches(tables, 9)]
+    assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
+    assert counted(made, "arena_hits") == 0
+
+
+def test_folders_of_dead_applications_are_swept(own_root: Path) -> None:
+    dead = own_root / "dead-app"
+    dead.mkdir(parents=True)
+    (dead / "owner").write_text("999999999")
+    alive = own_root / "live-app"
+    alive.mkdir()
+    (alive / "owner").write_text(str(os.getpid()))
+    arena.application_folder("new-app")
+    assert not dead.exists()
+    assert alive.exists()
