@@ -13,7 +13,7 @@ def braided(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_demo_shows_counts_speed_and_five_rows() -> None:
-    done = braided("demo", "--orders", "5000")
+    done = braided("demo", "--local", "--orders", "5000")
     assert done.returncode == 0, done.stderr
     for words in ("orders", "payments", "shipments", "results from", "a second", "5. orders_order_id="):
         assert words in done.stdout, done.stdout

@@ -10,7 +10,6 @@ themselves in mid-task. Then the files the sink has committed are compared with 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -28,6 +27,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from braided.lab.sink import committed_files
 
 NAMES = ("a", "b", "c")
 WINDOW_S = 5
@@ -126,22 +127,11 @@ def committed(root: Path) -> int:
     return len([p for p in folder.glob("*") if p.name.isdigit()]) if folder.is_dir() else 0
 
 
-def committed_files(root: Path) -> Iterator[Path]:
-    """The files the sink's log names; a killed attempt leaves others behind."""
-    log = root / "out" / "_spark_metadata"
-    names = set()
-    for path in log.glob("*"):
-        if path.name.split(".")[0].isdigit():
-            for line in path.read_text().splitlines()[1:]:
-                names.add(Path(json.loads(line)["path"].removeprefix("file://")))
-    yield from sorted(names)
-
-
 def compare(root: Path) -> tuple[int, int, int]:
     """Missing and doubled rows against DuckDB, and how many there should be."""
     columns = [f"{n}_v" for n in NAMES]
     got: Counter[Any] = Counter()
-    for path in committed_files(root):
+    for path in committed_files(root / "out"):
         table = pq.read_table(path, columns=columns)
         got.update(zip(*(table[c].to_pylist() for c in columns), strict=True))
     newest = "greatest(a.t, b.t, c.t)"

@@ -1,51 +1,161 @@
-"""`braided demo`: generate three streams, join them, show what came out and how fast."""
+"""`braided demo`: the real thing on Spark, beside Spark's own joins, killed in mid-run, checked by DuckDB."""
 
 from __future__ import annotations
 
-import time
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from rich.console import Console
-from rich.table import Table
 
-import braided as bd
-from braided.kernels import warm_up
 from braided.lab import shop
+from braided.lab.sink import committed_files
+from braided.query.errors import InvalidValue
+
+BATCHES = 8
+_KILLED_AFTER = 3
+_COLUMNS = ("orders_order_id", "payments_paid_at", "shipments_sent_at")
 
 
-def demo(orders: int, console: Console) -> None:
-    """Join generated orders, payments and shipments in this process."""
-    console.print(f"compiling kernels (once): {warm_up():.1f} s")
-    query, tables = shop.query(), shop.tables(orders)
-    console.print(query.explain(), highlight=False)
-    console.print()
-    began = time.perf_counter()
-    live = bd.LocalJoin(query, schemas={name: t.schema for name, t in tables.items()})
-    batch_rows = max(1, orders // 20)
-    found = [
-        live.push({name: t.slice(start, batch_rows) for name, t in tables.items()})
-        for start in range(0, orders, batch_rows)
-    ]
-    held = live.stats()
-    found.append(live.end())
-    seconds = time.perf_counter() - began
-    result = pa.concat_tables(found)
-    _show_counts(held, console)
-    rows = sum(t.num_rows for t in tables.values())
-    speed = f"{rows:,} rows in {seconds:.2f} s, {rows / seconds:,.0f} a second"
-    console.print(f"{result.num_rows:,} results from {speed}; the first five:")
-    _show_rows(result.slice(0, 5), console)
+def demo(orders: int, folder: Path, console: Console) -> None:
+    """Join generated orders, payments and shipments on Spark; a few minutes at most."""
+    check_java()
+    for needed in ("pyspark", "duckdb"):
+        if importlib.util.find_spec(needed) is None:
+            raise InvalidValue(f"the demo needs {needed}; install it with: pip install 'braided[all]'")
+    tables = shop.tables(orders)
+    shutil.rmtree(folder, ignore_errors=True)
+    rows = _generate(folder, tables)
+    console.print(f"{rows:,} rows of orders, payments and shipments in {folder}, {BATCHES} files a stream\n")
+    console.print(shop.query().explain(), highlight=False)
+    console.print("\nBraided on Spark, killed (SIGKILL) after a few batches:")
+    _job("braided", folder, console, kill_after=_KILLED_AFTER)
+    console.print("killed; started again on the same checkpoint:")
+    ours, end = _job("braided", folder, console)
+    console.print("\nthe same with Spark's own chain of two joins:")
+    theirs, chain_end = _job("chain", folder, console)
+    _compare(ours, theirs, end, chain_end, console)
+    _check(folder, tables, console)
+    console.print("\nand if a source stalls? shipments bring nothing now; bd.spark.why says:")
+    _, stalled = _job("stalled", folder, console, quiet=True)
+    console.print(f"[italic]{stalled['why']}[/italic]", highlight=False)
+    _show(folder, console)
 
 
-def _show_counts(seen: bd.Statistics, console: Console) -> None:
-    table = Table("stream", "rows in", "late", "null keys", "still held", "expired")
-    for name, s in seen.streams.items():
-        numbers = (s.rows_in, s.late_rows, s.null_keys, s.live_rows, s.expired_rows)
-        table.add_row(name, *(f"{n:,}" for n in numbers))
-    console.print(table)
+def check_java() -> None:
+    """Raise unless there is a Java for Spark."""
+    home = os.environ.get("JAVA_HOME")
+    if not (shutil.which("java") or (home and (Path(home) / "bin" / "java").exists())):
+        raise InvalidValue("Spark needs Java 17 or newer, and none was found; install it or set JAVA_HOME")
 
 
-def _show_rows(rows: pa.Table, console: Console) -> None:
-    """One row under the other: a result has more columns than a terminal."""
-    for number, row in enumerate(rows.to_pylist(), start=1):
-        console.print(f"{number}. " + ", ".join(f"{name}={value}" for name, value in row.items()))
+def _generate(folder: Path, tables: dict[str, pa.Table]) -> int:
+    for name, table in tables.items():
+        (folder / name).mkdir(parents=True)
+        step = -(-table.num_rows // BATCHES)
+        for n in range(BATCHES):
+            path = folder / name / f"{n:05d}.parquet"
+            pq.write_table(table.slice(n * step, step), path)
+            os.utime(path, (1_600_000_000 + n, 1_600_000_000 + n))  # Spark reads files in order of time
+    return sum(t.num_rows for t in tables.values())
+
+
+def _job(
+    job: str, folder: Path, console: Console, *, kill_after: int | None = None, quiet: bool = False
+) -> tuple[list[float], dict[str, Any]]:
+    """Run a job of the demo; the seconds of its batches, and its last words."""
+    command = [sys.executable, "-m", "braided.cli.demo_job", job, str(folder)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    with (folder / f"{job}.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, start_new_session=True, env=environment, text=True
+        )
+        seconds: list[float] = []
+        end: dict[str, Any] = {}
+        for said in _lines(process):
+            if "end" in said:
+                end = said
+                continue
+            seconds.append(said["seconds"])
+            if not quiet:
+                console.print(f"  batch {said['batch']}: {said['rows']:,} rows in {said['seconds']:.1f} s")
+            if kill_after is not None and len(seconds) >= kill_after:
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+        process.wait()
+    if kill_after is None and process.returncode:
+        raise InvalidValue(f"the demo's job failed; see {folder / f'{job}.log'}")
+    return seconds, end
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("{"):
+            yield json.loads(line)
+
+
+def _compare(
+    ours: list[float], theirs: list[float], end: dict[str, Any], chain_end: dict[str, Any], console: Console
+) -> None:
+    mine, chain = statistics.median(ours[1:]), statistics.median(theirs[1:])
+    console.print(
+        f"\na batch takes {mine:.1f} s with Braided, {chain:.1f} s with the chain; "
+        f"state in the checkpoint: {end['bytes'] / 1e6:.1f} MB and {chain_end['bytes'] / 1e6:.1f} MB"
+    )
+
+
+def _check(folder: Path, tables: dict[str, pa.Table], console: Console) -> None:
+    """The sink's committed files against DuckDB's join of all input."""
+    import duckdb  # noqa: PLC0415
+
+    got: Counter[Any] = Counter()
+    for path in committed_files(folder / "result"):
+        table = pq.read_table(path, columns=list(_COLUMNS))
+        got.update(zip(*(_plain(table[c]) for c in _COLUMNS), strict=True))
+    with duckdb.connect() as db:
+        for name, table in tables.items():
+            db.register(name, table)
+        found = db.sql(
+            "select o.order_id, p.paid_at, s.sent_at from orders o join payments p using (order_id) "
+            "join shipments s using (order_id) where "
+            "abs(epoch_us(p.paid_at) - epoch_us(o.placed_at)) <= 3600000000 "
+            "and epoch_us(s.sent_at) - epoch_us(o.placed_at) between -600000000 and 7200000000 "
+            "and epoch_us(s.sent_at) - epoch_us(p.paid_at) between -600000000 and 7200000000"
+        ).to_arrow_table()
+    wanted = Counter(zip(*(_plain(found[c]) for c in found.column_names), strict=True))
+    missing, doubled = (wanted - got).total(), (got - wanted).total()
+    console.print(
+        f"compared with DuckDB's join of all input: {wanted.total():,} results, "
+        f"missing {missing}, doubled {doubled}"
+    )
+    if missing or doubled:
+        raise InvalidValue("the result is wrong; this must not happen")
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    return list(column.to_pylist())
+
+
+def _show(folder: Path, console: Console) -> None:
+    console.print(f"\nfive rows of {folder / 'result'}:")
+    shown = 0
+    for path in committed_files(folder / "result"):
+        for row in pq.read_table(path).slice(0, 5 - shown).to_pylist():
+            shown += 1
+            console.print(f"{shown}. " + ", ".join(f"{name}={value}" for name, value in row.items()))
+        if shown >= 5:
+            break

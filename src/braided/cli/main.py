@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 try:
@@ -20,6 +21,7 @@ except ImportError:  # the core can be installed without the command line
 
 from braided import __version__
 from braided.cli.demo import demo as run_demo
+from braided.cli.local_demo import local_demo
 from braided.query.errors import BraidedError, InvalidValue, did_you_mean
 
 if TYPE_CHECKING:
@@ -46,9 +48,17 @@ def options(
 
 
 @app.command()
-def demo(orders: Annotated[int, typer.Option(min=20, help="How many orders to generate.")] = 500_000) -> None:
-    """Generate orders, payments and shipments, join them, show the result."""
-    run_demo(orders, Console())
+def demo(
+    orders: Annotated[int, typer.Option(min=20, help="How many orders to generate.")] = 200_000,
+    out: Annotated[Path, typer.Option(help="Where input, checkpoint and result go.")] = Path("out/demo"),
+    local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
+) -> None:
+    """Join generated orders, payments and shipments on Spark; kill it; check it."""
+    console = Console(highlight=False, soft_wrap=True)
+    if local:
+        local_demo(orders, console)
+    else:
+        run_demo(orders, out.resolve(), console)
 
 
 @app.command()
