@@ -119,5 +119,5 @@ def _generate(folder: Path, size: Size) -> None:
         )
         for n in range(size.batches):
             path = target / f"{n:05d}.parquet"
-            pq.write_table(table.slice(n * size.rows, size.rows), path)
+            pq.write_table(table.slice(n * size.rows, size.rows), path, row_group_size=100_000)
             os.utime(path, (1_600_000_000 + n, 1_600_000_000 + n))

@@ -8,11 +8,13 @@ import pyarrow as pa
 
 from braided.spark.plan import BLOB_BYTES
 
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
-def encode(batch: pa.RecordBatch) -> bytes:
-    """One record batch as an IPC stream."""
+
+def encode(batch: pa.RecordBatch, *, compressed: bool = False) -> bytes:
+    """One record batch as an IPC stream; compressed where it is kept, not where it only travels."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED if compressed else None) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
 

@@ -227,7 +227,7 @@ class Bucket:
     def _append(self, meta: Meta, said: StreamMeta, batch: pa.RecordBatch, times: Any) -> None:
         start = 0
         for piece in blobs.bounded(batch):
-            data = blobs.encode(piece)
+            data = blobs.encode(piece, compressed=True)
             newest = int(times[start : start + piece.num_rows].max())
             said.chunks.append(Chunk(meta.next_chunk, piece.num_rows, newest, len(data)))
             self._state.put_chunk(meta.next_chunk, data)

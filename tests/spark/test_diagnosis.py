@@ -1,0 +1,68 @@
+"""`why` in plain sentences, from metrics made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from braided.policies.statistics import HalfJoinStatistics, StreamStatistics
+from braided.spark.diagnosis import explain
+from braided.spark.measures import JoinMetrics
+
+
+def metrics(
+    streams: dict[str, StreamStatistics],
+    half_joins: dict[tuple[str, str], HalfJoinStatistics] | None = None,
+    **options: Any,
+) -> JoinMetrics:
+    pairs = {(a, b): HalfJoinStatistics() for a in streams for b in streams if a != b}
+    return JoinMetrics(
+        results=0,
+        batches=3,
+        watermark_us=None,
+        streams=streams,
+        half_joins=pairs | (half_joins or {}),
+        **options,
+    )
+
+
+def said(seen: JoinMetrics) -> str:
+    return "\n".join(explain(seen))
+
+
+SOME = StreamStatistics(rows_in=1_000, live_rows=10)
+
+
+def test_nothing_yet() -> None:
+    assert "No batch has been finished" in said(JoinMetrics(0, 0, None, {}, {}))
+
+
+def test_a_source_that_never_brought_a_row() -> None:
+    text = said(metrics({"a": SOME, "b": StreamStatistics()}))
+    assert "Stream 'b' has not brought a single row" in text
+
+
+def test_a_source_that_holds_the_watermark_back() -> None:
+    text = said(metrics({"a": SOME, "b": SOME}, lag_us={"a": 0, "b": 7_300_000_000}))
+    assert "Stream 'b' is furthest behind: its newest row is 2 hours older" in text
+
+
+def test_late_rows_and_null_keys() -> None:
+    text = said(
+        metrics({"a": StreamStatistics(rows_in=200, late_rows=50, null_keys=3, null_times=1), "b": SOME})
+    )
+    assert "50 rows (25 %) of stream 'a' came too late" in text
+    assert "3 rows (2 %) of stream 'a' have no key" in text
+    assert "have no time" in text
+
+
+def test_keys_that_never_overlap_are_told_from_windows_that_exclude() -> None:
+    apart = {("a", "b"): HalfJoinStatistics(500, 0), ("b", "a"): HalfJoinStatistics(500, 0)}
+    text = said(metrics({"a": SOME, "b": SOME}, apart))
+    assert text.count("Keys of 'a' and 'b' never overlap") == 1
+    outside = {
+        ("a", "b"): HalfJoinStatistics(500, 0, None, 400),
+        ("b", "a"): HalfJoinStatistics(500, 20, None, 400),
+    }
+    text = said(metrics({"a": SOME, "b": SOME}, outside))
+    assert "Rows of 'a' find 400 rows of 'b' with their key, but all outside the windows" in text
+    assert "never overlap" not in text
