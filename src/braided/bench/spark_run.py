@@ -80,7 +80,7 @@ def _read(spark: SparkSession, folder: Path) -> DataFrame:
 
 def _braided(frames: dict[str, DataFrame]) -> DataFrame:
     streams = [bd.Stream(n, key="k", time="ts", window=WINDOW, lateness="0 seconds") for n in frames]
-    joined: DataFrame = bd.spark.join(bd.JoinQuery(streams), frames)
+    joined: DataFrame = bd.spark.join(bd.JoinQuery(streams), frames, buckets=2)  # as many as cores
     return joined
 
 
