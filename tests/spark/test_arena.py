@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -152,6 +153,38 @@ def test_no_room_means_no_arena_and_no_error(own_root: Path, monkeypatch: pytest
     found = [made.push(b) for b in batches(tables, 9)]
     assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
     assert counted(made, "arena_hits") == 0
+
+
+def test_an_attempt_killed_while_it_takes_a_batch_back_is_noticed(
+    own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header goes before anything changes: half an undo must never be trusted, even if the attempt
+    whose batch was being taken back is committed after all."""
+    tables = random_tables(1, NAMES)
+    made = cluster(tables)
+    parts = batches(tables, 20)
+    found = [made.push(parts[0])]
+    before = copy.deepcopy(made.states)
+    found.append(made.push(parts[1]))
+    committed = made.states
+    made.states = before
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(arena.Arena, "_undo", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        made.push(parts[1])
+    made.states = committed
+    found += [made.push(b) for b in parts[2:]]
+    assert counted(made, "rebuilds") >= 1
+    assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
+
+
+def test_a_folder_that_is_swept_in_mid_run_does_no_harm(own_root: Path) -> None:
+    tables = random_tables(1, NAMES)
+    made = cluster(tables)
+    found = []
+    for batch in batches(tables, 9):
+        found.append(made.push(batch))
+        shutil.rmtree(own_root)
+    assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
 
 
 def test_folders_of_dead_applications_are_swept(own_root: Path) -> None:

@@ -21,14 +21,18 @@ so the next batch rebuilds.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import dataclasses
 import fcntl
+import functools
 import json
 import mmap
 import os
 import secrets
 import shutil
 import tempfile
+import weakref
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -56,7 +60,7 @@ class Arena:
     fingerprint: str
     _lock: int | None = None
     _serial: int = 0
-    _files: dict[int, str] = field(default_factory=dict)
+    _files: dict[int, tuple[weakref.ref[Any], str]] = field(default_factory=dict)
 
     def allocate(self, stream: str) -> Allocate:
         """Where the arrays of a stream are made."""
@@ -80,6 +84,7 @@ class Arena:
         if header is None or not known or token not in (header["token"], header["previous_token"]):
             self.clear()
             return False
+        (self.folder / _HEADER).unlink()  # from here on the folder is not to be trusted
         try:
             self._serial = header["serial"]
             for stream, said in zip(engine.streams, header["streams"], strict=True):
@@ -90,7 +95,6 @@ class Arena:
         except (OSError, ValueError, KeyError, pa.ArrowException):
             self.clear()
             return False
-        (self.folder / _HEADER).unlink()
         return True
 
     def save(self, engine: Engine, token: str, previous_token: str) -> None:
@@ -126,9 +130,10 @@ class Arena:
     def clear(self) -> None:
         """Forget whatever is there."""
         if self.folder is not None:
-            for path in self.folder.iterdir():
-                if path.name != _LOCK:
-                    path.unlink()
+            with contextlib.suppress(OSError):  # the whole folder may have been swept
+                for path in self.folder.iterdir():
+                    if path.name != _LOCK:
+                        path.unlink()
             self._files.clear()
 
     def close(self) -> None:
@@ -168,22 +173,26 @@ class Arena:
             array = np.frombuffer(mmap.mmap(file, size), dtype, count=length)
         finally:
             os.close(file)
-        self._files[array.ctypes.data] = name
+        self._files[id(array)] = (weakref.ref(array), name)
         return array
+
+    def _file_of(self, array: npt.NDArray[Any]) -> str | None:
+        """The file an array lies in, if it does."""
+        reference, name = self._files.get(id(array), (None, ""))
+        return name if reference is not None and reference() is array else None
 
     def _freeze(self, stream: StreamState) -> dict[str, Any]:
         side = stream.side
         side.adopt({what: self._placed(side.name, what, array) for what, array in side.arrays.items()})
         arrays = {
-            what: [self._files[array.ctypes.data], len(array), array.dtype.str]
-            for what, array in side.arrays.items()
+            what: [self._file_of(array), len(array), array.dtype.str] for what, array in side.arrays.items()
         }
         chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
         return {"side": dataclasses.asdict(side.frozen()), "arrays": arrays, "chunks": chunks}
 
     def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array in a file, if it is not in one yet."""
-        if array.ctypes.data in self._files:
+        if self._file_of(array) is not None:
             return array
         placed = self._map(self._name(stream, what), len(array), array.dtype, create=True)
         placed[:] = array
@@ -287,6 +296,12 @@ def application_folder(application: str) -> Path:
         draft.write_text(str(_executor()))
         draft.rename(folder / _OWNER)
     return folder
+
+
+@functools.cache
+def remove_at_exit(application: str) -> None:
+    """When this process ends, remove the application's folder from this machine."""
+    atexit.register(shutil.rmtree, root() / application, ignore_errors=True)
 
 
 def sweep_dead() -> None:

@@ -18,6 +18,7 @@ from braided.query.join_query import RESULT_TIME, JoinQuery
 from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
 from braided.spark import measures
+from braided.spark.arena import remove_at_exit
 from braided.spark.batch import batch_join
 from braided.spark.builder import check_session
 from braided.spark.labels import MAX_BUCKETS
@@ -103,7 +104,9 @@ def _arena(spark: SparkSession) -> ArenaPlan:
     encrypted = str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true"
     if encrypted:
         _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
-    return ArenaPlan(spark.sparkContext.applicationId, not encrypted)
+    application = spark.sparkContext.applicationId
+    remove_at_exit(application)
+    return ArenaPlan(application, not encrypted)
 
 
 def _check_streaming(query: JoinQuery) -> None:
