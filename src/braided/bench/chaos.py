@@ -52,14 +52,16 @@ class Report:
         )
 
 
-def campaign(root: Path, *, kills: int, seed: int, batches: int, suicide: bool = False) -> Report:
+def campaign(
+    root: Path, *, kills: int, seed: int, batches: int, suicide: bool = False, master: str = "local[2,4]"
+) -> Report:
     """Generate input, run and kill until everything is joined, compare."""
     rng = random.Random(seed)
     began = time.perf_counter()
     generate(root, batches, seed)
     done = starts = 0
     while True:
-        child = start(root, suicide=suicide)
+        child = start(root, master, suicide=suicide)
         starts += 1
         if done < kills:
             target = min(batches - 1, committed(root) + rng.randint(1, 3))
@@ -96,9 +98,9 @@ def generate(root: Path, batches: int, seed: int) -> None:
             os.utime(path, (1_600_000_000 + n, 1_600_000_000 + n))
 
 
-def start(root: Path, *, suicide: bool) -> subprocess.Popen[bytes]:
+def start(root: Path, master: str, *, suicide: bool) -> subprocess.Popen[bytes]:
     """A child that joins all files and ends."""
-    command = [sys.executable, "-m", "braided.bench.chaos", "--child", str(root)]
+    command = [sys.executable, "-m", "braided.bench.chaos", "--child", str(root), "--master", master]
     with (root / "child.log").open("ab") as log:
         return subprocess.Popen(
             [*command, *(["--suicide"] if suicide else [])],
@@ -146,14 +148,14 @@ def compare(root: Path) -> tuple[int, int, int]:
     return (wanted - got).total(), (got - wanted).total(), wanted.total()
 
 
-def child(root: Path, *, suicide: bool) -> None:
+def child(root: Path, master: str, *, suicide: bool) -> None:
     """Run the join to its end."""
     from pyspark.sql import DataFrame  # noqa: PLC0415
 
     import braided as bd  # noqa: PLC0415
 
     settings = {
-        "spark.master": "local[2,4]",
+        "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
     }
@@ -198,15 +200,17 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--batches", type=int, default=60)
     options.add_argument("--suicide", action="store_true", help="workers kill themselves, too")
+    options.add_argument("--master", default="local[2,4]", help="for example local-cluster[2,1,2048]")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.child is not None:
-        child(given.child, suicide=given.suicide)
+        child(given.child, given.master, suicide=given.suicide)
         return
     with tempfile.TemporaryDirectory(prefix="braided-chaos-") as folder:
         report = campaign(
-            Path(folder), kills=given.kills, seed=given.seed, batches=given.batches, suicide=given.suicide
-        )
+            Path(folder), kills=given.kills, seed=given.seed, batches=given.batches, suicide=given.suicide,
+            master=given.master,
+        )  # fmt: skip
     print(report)
     sys.exit(0 if report.missing == report.doubled == 0 else 1)
 
