@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
+from braided.lab.files import add_file
 
 START_US = 1_700_000_000_000_000
 
@@ -31,15 +31,6 @@ def generated(
             {"k": key, "t": pa.array(times, pa.timestamp("us", tz="UTC")), "v": rng.integers(0, 1000, rows)}
         )
     return tables
-
-
-def add_file(folder: Path, number: int, table: pa.Table) -> None:
-    """One more file, written whole and then moved in; files are read in order of their number."""
-    folder.mkdir(parents=True, exist_ok=True)
-    hidden = folder / f".{number:05d}.tmp"
-    pq.write_table(table, hidden)
-    os.utime(hidden, (1_600_000_000 + number, 1_600_000_000 + number))
-    hidden.rename(folder / f"{number:05d}.parquet")
 
 
 def write(root: Path, tables: Mapping[str, pa.Table], batches: int) -> None:

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
+from braided.lab.files import add_file
 from braided.testing import assert_same_bag
-from tests.spark.streams import START_US, add_file, exact, generated, query, read, results, run, write
+from tests.spark.streams import START_US, exact, generated, query, read, results, run, write
 
 NAMES = ["a", "b", "c"]
 

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from braided.lab.sink import committed_files
+from braided.lab.files import add_file, committed_files
 
 NAMES = ("a", "b", "c")
 WINDOW_S = 5
@@ -81,8 +81,6 @@ def generate(root: Path, batches: int, seed: int) -> None:
     """Three streams as files of random size, in order of time."""
     rng = np.random.default_rng(seed)
     for name in NAMES:
-        folder = root / name
-        folder.mkdir(parents=True)
         sizes = rng.integers(50, 2_000, batches)
         times = np.sort(rng.integers(0, batches * 4_000_000, sizes.sum())) + 1_700_000_000_000_000
         table = pa.table(
@@ -93,9 +91,7 @@ def generate(root: Path, batches: int, seed: int) -> None:
             }
         )
         for n, (start_, size) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, strict=True)):
-            path = folder / f"{n:05d}.parquet"
-            pq.write_table(table.slice(start_, size), path)
-            os.utime(path, (1_600_000_000 + n, 1_600_000_000 + n))
+            add_file(root / name, n, table.slice(start_, size))
 
 
 def start(root: Path, master: str, *, suicide: bool) -> subprocess.Popen[bytes]:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from braided.bench.engine import Line
+from braided.lab.files import add_file
 from braided.query.errors import InvalidValue
 
 
@@ -121,8 +121,6 @@ def _generate(folder: Path, size: Size) -> None:
     rng = np.random.default_rng(7)
     rows = size.rows * size.batches
     for i in range(size.streams):
-        target = folder / f"s{i}"
-        target.mkdir(parents=True)
         times = np.sort(rng.integers(0, rows * 1_000, rows))
         table = pa.table(
             {
@@ -132,6 +130,4 @@ def _generate(folder: Path, size: Size) -> None:
             }
         )
         for n in range(size.batches):
-            path = target / f"{n:05d}.parquet"
-            pq.write_table(table.slice(n * size.rows, size.rows), path, row_group_size=100_000)
-            os.utime(path, (1_600_000_000 + n, 1_600_000_000 + n))
+            add_file(folder / f"s{i}", n, table.slice(n * size.rows, size.rows))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from braided.lab import shop
-from braided.lab.sink import committed_files
+from braided.lab.files import add_file, committed_files
 from braided.query.errors import InvalidValue
 
 BATCHES = 8
@@ -62,12 +62,9 @@ def check_java() -> None:
 
 def _generate(folder: Path, tables: dict[str, pa.Table]) -> int:
     for name, table in tables.items():
-        (folder / name).mkdir(parents=True)
         step = -(-table.num_rows // BATCHES)
         for n in range(BATCHES):
-            path = folder / name / f"{n:05d}.parquet"
-            pq.write_table(table.slice(n * step, step), path)
-            os.utime(path, (1_600_000_000 + n, 1_600_000_000 + n))  # Spark reads files in order of time
+            add_file(folder / name, n, table.slice(n * step, step))
     return sum(t.num_rows for t in tables.values())
 
 

@@ -12,7 +12,6 @@ from braided.query import condition, explain
 from braided.query.bounds import Bounds, Within, close
 from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import (
-    BraidedError,
     InvalidType,
     InvalidValue,
     UnknownName,
@@ -119,6 +118,14 @@ class JoinQuery(PlainDict):
         """The part of the query that decides the result."""
         said = self.to_dict()
         return {name: said[name] for name in ("streams", "within", "where", "select") if name in said}
+
+    def difference(self, meaning: Mapping[str, Any]) -> str | None:
+        """In which part an earlier query's meaning differs from this one's; None if it does not."""
+        now = self.meaning()
+        for part in ("streams", "within", "where", "select"):
+            if now.get(part) != meaning.get(part):
+                return f"{part} was {meaning.get(part)!r} and is {now.get(part)!r}"
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values; `from_dict` undoes it."""
@@ -284,6 +291,3 @@ def _select(select: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...] | 
         if name == RESULT_TIME:
             raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")
     return pairs
-
-
-__all__ = ["RESULT_TIME", "BraidedError", "JoinQuery"]

@@ -188,10 +188,6 @@ class Engine:
             settled, stream.waiting = stream.waiting.settle(self.watermark.us, nothing)
             stream.side.append(settled)
 
-    def expire(self) -> None:
-        """Forget what the watermark has passed."""
-        self._expire(self.watermark, None)
-
     # parts of the above
 
     def _run(

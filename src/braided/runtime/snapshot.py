@@ -104,13 +104,8 @@ def _rows(stream: StreamState, part: codec.Part) -> list[Rows]:
 
 
 def _check_meaning(query: JoinQuery, meta: dict[str, Any]) -> None:
-    if meta["fingerprint"] == query.fingerprint():
-        return
-    now, then = query.meaning(), meta["meaning"]
-    for part in ("streams", "within", "where", "select"):
-        if now.get(part) != then.get(part):
-            raise InvalidValue(
-                f"this state belongs to another query: {part} was {then.get(part)!r} and is "
-                f"{now.get(part)!r}; restore it with the query that saved it"
-            )
-    raise InvalidValue("this state belongs to another query")
+    different = query.difference(meta["meaning"])
+    if different:
+        raise InvalidValue(
+            f"this state belongs to another query: {different}; restore it with the query that saved it"
+        )

@@ -251,13 +251,9 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
             f"this checkpoint was made with buckets={meta.buckets}, and the join asks for "
             f"buckets={plan.buckets}; {remedy}"
         )
-    now, then = plan.query.meaning(), meta.meaning
-    for part in ("streams", "within", "where", "select"):
-        if now.get(part) != then.get(part):
-            raise InvalidValue(
-                f"this checkpoint belongs to another query: {part} was {then.get(part)!r} and is "
-                f"{now.get(part)!r}; {remedy}"
-            )
+    different = plan.query.difference(meta.meaning)
+    if different:
+        raise InvalidValue(f"this checkpoint belongs to another query: {different}; {remedy}")
     for line in meta.schema:
         stream, column, type_ = line.split("\t")
         layout = plan.layouts[plan.query.names.index(stream)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -61,8 +61,8 @@ def vector(seen: Statistics, meta: Meta, *, took_us: int, rebuilds: int, arena_h
     }
     return [
         *(general[name] for name in _GENERAL),
-        *(asdict(s)[name] for s in streams for name in _STREAM),
-        *(asdict(h)[name] for h in seen.half_joins.values() for name in _HALF_JOIN),
+        *(getattr(s, name) for s in streams for name in _STREAM),
+        *(getattr(h, name) for h in seen.half_joins.values() for name in _HALF_JOIN),
     ]
 
 

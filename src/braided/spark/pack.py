@@ -89,7 +89,8 @@ class Packer:
                 nulls = int((~event.valid).sum())
                 keep = event.valid if keep is None else keep & event.valid
             if event.newest_us is not None:
-                seen.newest_us = max(event.newest_us, seen.newest_us or event.newest_us)
+                newest = event.newest_us if seen.newest_us is None else seen.newest_us
+                seen.newest_us = max(event.newest_us, newest)
         seen.null_times += nulls
         stored = pa.RecordBatch.from_arrays(
             [to_storable(batch.column(c)) for c in layout.columns], schema=layout.stored_schema
