@@ -1,35 +1,52 @@
-"""Braided: the adaptive multi-way stream join for PySpark."""
+"""Braided: the adaptive multi-way stream join for PySpark.
+
+Names are imported when they are first used: a process that needs one of them does not pay for all.
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from braided.local.local_join import LocalJoin
-from braided.local.run import run_local
-from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
-from braided.query.errors import BraidedError
-from braided.query.join_query import JoinQuery
-from braided.query.stream import Stream
-from braided.query.tuning import BatchPurge, Tuning
-from braided.query.windows import CountWindow
+if TYPE_CHECKING:
+    from braided.local.local_join import LocalJoin
+    from braided.local.run import run_local
+    from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
+    from braided.query.errors import BraidedError
+    from braided.query.join_query import JoinQuery
+    from braided.query.stream import Stream
+    from braided.query.tuning import BatchPurge, Tuning
+    from braided.query.windows import CountWindow
 
 __version__ = "0.1.0"
 
+_HOMES = {
+    "BatchPurge": "query.tuning",
+    "BraidedError": "query.errors",
+    "CountWindow": "query.windows",
+    "HalfJoinStatistics": "policies.statistics",
+    "JoinQuery": "query.join_query",
+    "LocalJoin": "local.local_join",
+    "Statistics": "policies.statistics",
+    "Stream": "query.stream",
+    "StreamStatistics": "policies.statistics",
+    "Tuning": "query.tuning",
+    "run_local": "local.run",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """`braided.spark` is imported when it is first used, so that the rest works without pyspark."""
-    if name != "spark":
-        raise AttributeError(f"module 'braided' has no attribute {name!r}")
-    try:
+    if name == "spark":
         return importlib.import_module("braided.spark")
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").split(".")[0] in ("pyspark", "pandas", "google"):
-            raise BraidedError(
-                f"braided.spark needs the package {missing.name}; "
-                "install it with: pip install 'braided[spark]'"
-            ) from None
-        raise
+    if name not in _HOMES:
+        raise AttributeError(f"module 'braided' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"braided.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES, "spark"]
 
 
 __all__ = [

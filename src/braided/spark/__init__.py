@@ -1,11 +1,53 @@
-"""The join on Spark Structured Streaming. Importing this imports pyspark."""
+"""The join on Spark Structured Streaming. Using any of it imports pyspark.
+
+Names are imported when they are first used: Spark starts a process of its own only to ask the operator
+for its state variables, and imports this package there.
+"""
 
 from __future__ import annotations
 
-from braided.spark.builder import conf, session
-from braided.spark.diagnosis import why
-from braided.spark.measures import JoinMetrics, metrics
-from braided.spark.pipeline import join
-from braided.spark.stored import StoredState, inspect_state
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from braided.spark.builder import conf, session
+    from braided.spark.diagnosis import why
+    from braided.spark.measures import JoinMetrics, metrics
+    from braided.spark.pipeline import join
+    from braided.spark.stored import StoredState, inspect_state
+
+_HOMES = {
+    "JoinMetrics": "measures",
+    "StoredState": "stored",
+    "conf": "builder",
+    "inspect_state": "stored",
+    "join": "pipeline",
+    "metrics": "measures",
+    "session": "builder",
+    "why": "diagnosis",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'braided.spark' has no attribute {name!r}")
+    try:
+        home = importlib.import_module(f"braided.spark.{_HOMES[name]}")
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in ("pyspark", "pandas", "google"):
+            raise
+        from braided.query.errors import BraidedError  # noqa: PLC0415
+
+        raise BraidedError(
+            f"braided.spark needs the package {missing.name}; install it with: pip install 'braided[spark]'"
+        ) from None
+    value = getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]
+
 
 __all__ = ["JoinMetrics", "StoredState", "conf", "inspect_state", "join", "metrics", "session", "why"]

@@ -20,7 +20,9 @@ def conf() -> dict[str, str]:
     settings = {
         f"{_STORE}providerClass": _ROCKSDB,
         f"{_STORE}rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        # any other limit makes Spark add up the size of the Arrow batch for every row it writes to it
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         # one daemon for both kinds of Python workers, which imports and loads kernels once
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.python.daemon.module": "braided.spark.daemon",

@@ -27,6 +27,7 @@ from braided.spark.pack import Packer
 from braided.spark.plan import JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
 from braided.spark.unpack import unpack
+from braided.spark.workers import start_early
 
 DEFAULT_BUCKETS = 8
 _log = logging.getLogger("braided")
@@ -53,6 +54,7 @@ def join(
     ]
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
     if ordered[0].isStreaming:
+        start_early(ordered[0].sparkSession)
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), JOINED, "Append", "None")
     else:
         joined = grouped.applyInArrow(batch_join(plan), "blob binary")

@@ -1,11 +1,13 @@
 """The stateful operator Spark runs: one call per bucket and micro-batch.
 
 Spark rebuilds the processor for every task and also runs `init` once in a process of the driver, so this
-module imports nothing heavy; the work is in `bucket`.
+module imports nothing heavy, and the plan travels as bytes; the work is in `bucket`.
 """
 
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ class JoinProcessor(StatefulProcessor):
     """Joins the packed rows of a bucket with its state."""
 
     def __init__(self, plan: JoinPlan) -> None:
-        self._plan = plan
+        self._plan_bytes = pickle.dumps(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
@@ -40,12 +42,13 @@ class JoinProcessor(StatefulProcessor):
         from braided.spark.bucket import Bucket, Packed  # noqa: PLC0415
         from braided.spark.labels import labels  # noqa: PLC0415
 
+        plan = _plan(self._plan_bytes)
         packed = []
         for frame in rows:
             columns = [frame[name].astype(object).where(frame[name].notna(), None) for name in Packed._fields]
             packed += [Packed(*row) for row in zip(*columns, strict=True)]
-        number = labels(self._plan.buckets).index(int(key[0]))
-        for blob, numbers in Bucket(self._plan, number, self, _query_id()).run(packed):
+        number = labels(plan.buckets).index(int(key[0]))
+        for blob, numbers in Bucket(plan, number, self, _query_id()).run(packed):
             yield pd.DataFrame({"blob": [blob], "metrics": [numbers]})
 
     def close(self) -> None:
@@ -74,6 +77,13 @@ class JoinProcessor(StatefulProcessor):
     def remove_chunk(self, number: int) -> None:
         """Forget a chunk."""
         self._chunks.removeKey((number,))
+
+
+@functools.lru_cache(maxsize=16)
+def _plan(data: bytes) -> JoinPlan:
+    """The plan, and what was computed from it, once per worker."""
+    plan: JoinPlan = pickle.loads(data)
+    return plan
 
 
 def _query_id() -> str:
