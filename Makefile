@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench chaos clean
+.PHONY: demo test check bench chaos soak compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -30,6 +30,22 @@ bench: $(VENV)/ready
 
 chaos: $(VENV)/ready
 	$(BIN)/python -m braided.bench.chaos --kills 20 --suicide
+	$(BIN)/python -m braided.bench.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 \
+	  --master 'local-cluster[2,1,2048]'
+
+soak: $(VENV)/ready
+	$(BIN)/python -m braided.bench.soak --batches 300
+
+# the join's tests on earlier releases of Spark, each in an environment of its own
+COMPAT ?= 4.0 4.1 4.2
+compat: $(VENV)/ready
+	@for version in $(COMPAT); do \
+	  env=build/compat/$$version; \
+	  [ -x $$env/bin/pytest ] || { $(PYTHON) -m venv $$env && $$env/bin/python -m pip install --quiet \
+	    --disable-pip-version-check "pyspark==$$version.*" -e '.[lab]' 'pandas<3' protobuf hypothesis pytest; } || exit 1; \
+	  echo "Spark $$version"; \
+	  PYSPARK_PYTHON=$$PWD/$$env/bin/python $$env/bin/python -m pytest tests/spark/test_join.py tests/spark/test_types.py || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.spark import arena
+from braided.spark import arena, folders
 from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.testing import assert_same_bag, bag, expected
 from tests.spark.test_bucket import BUCKETS, Cluster, batches
@@ -22,7 +22,7 @@ NAMES = names_of(3)
 
 @pytest.fixture(autouse=True)
 def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr(arena, "root", lambda: tmp_path / "arenas")
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
     return tmp_path / "arenas"
 
 
@@ -194,6 +194,16 @@ def test_folders_of_dead_applications_are_swept(own_root: Path) -> None:
     alive = own_root / "live-app"
     alive.mkdir()
     (alive / "owner").write_text(str(os.getpid()))
-    arena.application_folder("new-app")
+    folders.application_folder("new-app")
     assert not dead.exists()
     assert alive.exists()
+
+
+def test_a_querys_folder_goes_when_the_query_ends(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "_LOOK_EVERY_S", 0.01)
+    kept = folders.bucket_folder("app", "other-session", "f", 0)
+    ended = folders.bucket_folder("app", "mine", "f", 0)
+    looks = iter([["mine"], ["mine"], [], []])
+    folders._watch("app", lambda: next(looks))  # ends when there are no more answers
+    assert kept.is_dir()
+    assert not ended.parent.exists()

@@ -1,10 +1,13 @@
 """Kill a running join again and again; at the end nothing may be missing or doubled.
 
 A child process runs a streaming join of three streams into Parquet files. It is killed (with its JVM) at
-random moments and started again on the same checkpoint, until all input is joined; workers may also kill
-themselves in mid-task. Then the files the sink has committed are compared with DuckDB's join of all input.
+random moments and started again on the same checkpoint, until all input is joined. Workers may also kill
+themselves in mid-task, executors of a local cluster may be killed, and tasks may dawdle until Spark starts
+a second attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
+input.
 
     python -m braided.bench.chaos --kills 20 --seed 1
+    python -m braided.bench.chaos --kills 0 --executor-kills 3 --dawdle --master 'local-cluster[2,1,2048]'
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,29 +47,55 @@ class Report:
     missing: int
     doubled: int
     seconds: float
+    executor_kills: int = 0
+    second_attempts: int = 0
 
     def __str__(self) -> str:
         return (
-            f"{self.kills} kills, {self.starts} starts, {self.seconds:.0f} s: {self.expected:,} results "
+            f"{self.kills} kills, {self.starts} starts, {self.executor_kills} executors killed, "
+            f"{self.second_attempts} second attempts, {self.seconds:.0f} s: {self.expected:,} results "
             f"expected, missing {self.missing}, doubled {self.doubled}"
         )
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """What goes wrong inside a run: in every third batch workers kill themselves, in others they dawdle."""
+
+    suicide: bool = False
+    dawdle: bool = False
+
+    @property
+    def flags(self) -> list[str]:
+        """As options of the command line."""
+        return [f"--{name}" for name in ("suicide", "dawdle") if getattr(self, name)]
+
+
+NO_TROUBLE = Trouble()
+
+
 def campaign(
-    root: Path, *, kills: int, seed: int, batches: int, suicide: bool = False, master: str = "local[2,4]"
+    root: Path,
+    *,
+    kills: int,
+    seed: int,
+    batches: int,
+    trouble: Trouble = NO_TROUBLE,
+    executor_kills: int = 0,
+    master: str = "local[2,4]",
 ) -> Report:
     """Generate input, run and kill until everything is joined, compare."""
     rng = random.Random(seed)
     began = time.perf_counter()
     generate(root, batches, seed)
-    done = starts = 0
+    done = starts = executors = 0
     while True:
-        child = start(root, master, suicide=suicide)
+        child = start(root, master, trouble)
         starts += 1
+        while executors < executor_kills and _after_some_batches(child, root, batches, rng):
+            executors += _kill_executor(child, rng)
         if done < kills:
-            target = min(batches - 1, committed(root) + rng.randint(1, 3))
-            _wait(child, lambda goal=target: committed(root) >= goal)
-            time.sleep(rng.uniform(0, 1.5))
+            _after_some_batches(child, root, batches, rng)
         code = _end(child, kill=done < kills)
         if code == 0:
             break
@@ -74,7 +103,8 @@ def campaign(
             raise RuntimeError(f"the join failed:\n{(root / 'child.log').read_text()[-3000:]}")
         done += 1
     missing, doubled, expected = compare(root)
-    return Report(done, starts, expected, missing, doubled, time.perf_counter() - began)
+    seconds, seconds_begun = time.perf_counter() - began, len(list(root.glob("second-attempt-*")))
+    return Report(done, starts, expected, missing, doubled, seconds, executors, seconds_begun)
 
 
 def generate(root: Path, batches: int, seed: int) -> None:
@@ -94,12 +124,12 @@ def generate(root: Path, batches: int, seed: int) -> None:
             add_file(root / name, n, table.slice(start_, size))
 
 
-def start(root: Path, master: str, *, suicide: bool) -> subprocess.Popen[bytes]:
+def start(root: Path, master: str, trouble: Trouble) -> subprocess.Popen[bytes]:
     """A child that joins all files and ends."""
     command = [sys.executable, "-m", "braided.bench.chaos", "--child", str(root), "--master", master]
     with (root / "child.log").open("ab") as log:
         return subprocess.Popen(
-            [*command, *(["--suicide"] if suicide else [])],
+            [*command, *trouble.flags],
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -107,9 +137,30 @@ def start(root: Path, master: str, *, suicide: bool) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait(child: subprocess.Popen[bytes], reached: Any) -> None:
-    while child.poll() is None and not reached():
+def _after_some_batches(child: subprocess.Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:
+    """Wait for a random moment one to three batches from now; whether the child still runs."""
+    target = min(batches - 1, committed(root) + rng.randint(1, 3))
+    while child.poll() is None and committed(root) < target:
         time.sleep(0.05)
+    time.sleep(rng.uniform(0, 1.5))
+    return child.poll() is None
+
+
+def _kill_executor(child: subprocess.Popen[bytes], rng: random.Random) -> int:
+    """Kill one of the child's executors with all its workers' parent; how many were found to kill."""
+    executors = []
+    for process in Path("/proc").iterdir():
+        try:
+            session = int((process / "stat").read_text().rsplit(")", 1)[1].split()[3])
+            command = (process / "cmdline").read_bytes()
+        except (OSError, ValueError, IndexError):
+            continue
+        if session == child.pid and b"CoarseGrainedExecutorBackend" in command:
+            executors.append(int(process.name))
+    if not executors:
+        return 0
+    os.kill(rng.choice(executors), signal.SIGKILL)
+    return 1
 
 
 def _end(child: subprocess.Popen[bytes], *, kill: bool) -> int:
@@ -144,7 +195,7 @@ def compare(root: Path) -> tuple[int, int, int]:
     return (wanted - got).total(), (got - wanted).total(), wanted.total()
 
 
-def child(root: Path, master: str, *, suicide: bool) -> None:
+def child(root: Path, master: str, trouble: Trouble) -> None:
     """Run the join to its end."""
     from pyspark.sql import DataFrame  # noqa: PLC0415
 
@@ -154,6 +205,10 @@ def child(root: Path, master: str, *, suicide: bool) -> None:
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.5",
+        "spark.speculation.quantile": "0.5",
     }
     spark = bd.spark.session("chaos", **settings)
     spark.sparkContext.setLogLevel("ERROR")
@@ -167,8 +222,8 @@ def child(root: Path, master: str, *, suicide: bool) -> None:
         for n in NAMES
     }
     joined: DataFrame = bd.spark.join(bd.JoinQuery(streams), frames, buckets=4)
-    if suicide:
-        joined = joined.mapInArrow(_suicidal, joined.schema)
+    if trouble.flags:
+        joined = joined.mapInArrow(_troubled(root, trouble), joined.schema)
     writer = joined.writeStream.format("parquet").option("path", str(root / "out"))
     streaming = (
         writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
@@ -177,16 +232,25 @@ def child(root: Path, master: str, *, suicide: bool) -> None:
     spark.stop()
 
 
-def _suicidal(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pass rows on; in every third batch, the first attempt of a task is killed behind its work."""
-    from pyspark import TaskContext  # noqa: PLC0415
+def _troubled(root: Path, trouble: Trouble) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Pass rows on; in some batches the first attempt of a task dies behind its work, or does not end."""
 
-    yield from batches
-    context = TaskContext.get()
-    if context is not None and context.attemptNumber() == 0:
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415
+
+        yield from batches
+        context = TaskContext.get()
+        if context is None:
+            return
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        if batch % 3 == 1:
+        if context.attemptNumber() > 0:
+            (root / f"second-attempt-{batch}-{context.partitionId()}").touch()
+        elif trouble.suicide and batch % 3 == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+        elif trouble.dawdle and batch % 3 == 2 and context.partitionId() == 0:
+            time.sleep(8)
+
+    return pass_on
 
 
 def main() -> None:
@@ -195,17 +259,20 @@ def main() -> None:
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--batches", type=int, default=60)
+    options.add_argument("--executor-kills", type=int, default=0, help="needs a local-cluster master")
     options.add_argument("--suicide", action="store_true", help="workers kill themselves, too")
+    options.add_argument("--dawdle", action="store_true", help="tasks wait until a second attempt runs")
     options.add_argument("--master", default="local[2,4]", help="for example local-cluster[2,1,2048]")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
+    trouble = Trouble(given.suicide, given.dawdle)
     if given.child is not None:
-        child(given.child, given.master, suicide=given.suicide)
+        child(given.child, given.master, trouble)
         return
     with tempfile.TemporaryDirectory(prefix="braided-chaos-") as folder:
         report = campaign(
-            Path(folder), kills=given.kills, seed=given.seed, batches=given.batches, suicide=given.suicide,
-            master=given.master,
+            Path(folder), kills=given.kills, seed=given.seed, batches=given.batches, trouble=trouble,
+            executor_kills=given.executor_kills, master=given.master,
         )  # fmt: skip
     print(report)
     sys.exit(0 if report.missing == report.doubled == 0 else 1)

@@ -83,19 +83,18 @@ def _compare(folder: Path, size: Size, bars: tuple[float, float]) -> list[Line]:
         Line(f"{label}: checkpoint's state bytes, against the RocksDB chain's", state, 1 / 3,
              f"{runs['braided']['state_bytes']:,}", f"{runs['rocksdb']['state_bytes']:,}")
     )  # fmt: skip
-    lines.append(_where_time_goes(label, runs["braided"]))
-    return lines
+    return [*lines, *_where_time_goes(label, _run("where", folder, size))]
 
 
-def _where_time_goes(label: str, run_: dict[str, Any]) -> Line:
-    """The engine's part of a batch (over two tasks), and what Spark does outside `addBatch`."""
-    batch = _steady(run_)
-    outside = batch - statistics.median(run_["add_batch"][2:])
-    engine = run_["engine_seconds"] / 2
-    return Line(
-        f"{label}: engine's share of a batch", engine / batch, None, f"{engine:.2f} s engine",
-        f"{batch - engine - outside:.2f} s scan, pack, shuffle, unpack; {outside:.2f} s Spark's own",
-    )  # fmt: skip
+def _where_time_goes(label: str, run_: dict[str, Any]) -> list[Line]:
+    """The parts of a batch, each as a share of it."""
+    batch = sum(run_["where"].values())
+    return [
+        Line(
+            f"{label}: {part}, share of a batch", seconds / batch, None, f"{seconds:.2f} s", f"{batch:.2f} s"
+        )
+        for part, seconds in run_["where"].items()
+    ]
 
 
 def _steady(run_: dict[str, Any]) -> float:

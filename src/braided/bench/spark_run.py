@@ -1,6 +1,8 @@
 """One contender's run of the Spark benchmark, in a process of its own; prints one line of JSON.
 
-python -m braided.bench.spark_run braided|heap|rocksdb DATA CHECKPOINT STREAMS
+python -m braided.bench.spark_run braided|heap|rocksdb|where DATA CHECKPOINT STREAMS
+
+`where` is `braided` with Spark's event log, to say where the time of a batch goes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
+from braided.bench.spark_times import where
 from braided.spark.builder import conf
 
 WINDOW = "100 seconds"
@@ -30,11 +33,12 @@ _PLAIN = {
 
 def run(contender: str, data: Path, checkpoint: Path, streams: int) -> dict[str, Any]:
     """Join the files of all streams, a file a batch; times of all batches, and what was found."""
-    spark = _session(contender)
+    log = checkpoint.with_name(f"{checkpoint.name}-events")
+    spark = _session(contender, log)
     spark.sparkContext.setLogLevel("OFF")
     names = [f"s{i}" for i in range(streams)]
     frames = {n: _read(spark, data / n) for n in names}
-    joined = _braided(frames) if contender == "braided" else _chain(frames)
+    joined = _chain(frames) if contender in ("heap", "rocksdb") else _braided(frames)
     found = [0]
 
     def count(df: DataFrame, _: int) -> None:
@@ -44,7 +48,7 @@ def run(contender: str, data: Path, checkpoint: Path, streams: int) -> dict[str,
     writer = joined.writeStream.foreachBatch(count).option("checkpointLocation", str(checkpoint))
     streaming = writer.trigger(availableNow=True).start()
     streaming.awaitTermination()
-    progress = [p for p in streaming.recentProgress if p["numInputRows"]]
+    progress = [json.loads(p.json) for p in streaming.recentProgress if p.numInputRows]
     sizes = sum(f.stat().st_size for f in (checkpoint / "state").rglob("*") if f.is_file())
     result = {
         "contender": contender,
@@ -54,18 +58,22 @@ def run(contender: str, data: Path, checkpoint: Path, streams: int) -> dict[str,
         "add_batch": [p["durationMs"]["addBatch"] / 1e3 for p in progress],
         "state_bytes": sizes,
     }
-    if contender == "braided":
-        result["engine_seconds"] = bd.spark.metrics(streaming).engine_seconds
     spark.stop()
+    if contender == "where":
+        result["where"] = where(next(p for p in log.iterdir() if p.is_file()), progress)
     return result
 
 
-def _session(contender: str) -> SparkSession:
-    if contender == "braided":
-        session: SparkSession = bd.spark.session("bench", **_PLAIN)
+def _session(contender: str, log: Path) -> SparkSession:
+    settings = dict(_PLAIN)
+    if contender == "where":
+        log.mkdir()
+        settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.absolute().as_uri()}
+        settings |= {"spark.eventLog.rolling.enabled": "false", "spark.eventLog.compress": "false"}
+    if contender in ("braided", "where"):
+        session: SparkSession = bd.spark.session("bench", **settings)
         return session
     builder = SparkSession.builder.appName("bench")
-    settings = dict(_PLAIN)
     if contender == "rocksdb":
         settings |= {k: v for k, v in conf().items() if "stateStore" in k}
     for key, value in settings.items():

@@ -21,17 +21,13 @@ so the next batch rebuilds.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import dataclasses
 import fcntl
-import functools
 import json
 import mmap
 import os
 import secrets
-import shutil
-import tempfile
 import weakref
 import zlib
 from collections.abc import Sequence
@@ -44,12 +40,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braided.runtime.engine import Engine, StreamState
+from braided.spark.folders import bucket_folder
 from braided.spark.plan import ArenaPlan
 from braided.state.payload import Chunk
 from braided.state.side import Allocate, Frozen, Mark
 
 FORMAT = 1
-_HEADER, _LOCK, _OWNER = "header", "lock", "owner"
+_HEADER, _LOCK = "header", "lock"
 
 
 @dataclass
@@ -257,8 +254,7 @@ def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int) ->
     if not plan.enabled:
         return Arena(None, fingerprint)
     try:
-        folder = application_folder(plan.application) / f"{query_id}-{fingerprint}" / str(bucket)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = bucket_folder(plan.application, query_id, fingerprint, bucket)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         return Arena(None, fingerprint)
@@ -273,54 +269,3 @@ def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int) ->
 def new_token() -> str:
     """A token no other attempt has."""
     return secrets.token_hex(16)
-
-
-def root() -> Path:
-    """Where arenas lie on this machine: tmpfs if there is one, else Spark's local folder."""
-    shm = Path("/dev/shm")
-    if shm.is_dir() and os.access(shm, os.W_OK):
-        base = shm
-    else:
-        base = Path(os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0])
-    return base / f"braided-{os.getuid()}"
-
-
-def application_folder(application: str) -> Path:
-    """This application's folder; on first use, those of applications that died are removed."""
-    folder = root() / application
-    if not (folder / _OWNER).exists():
-        sweep_dead()
-        for part in (root(), folder):
-            part.mkdir(exist_ok=True, mode=0o700)
-        draft = folder / f"{_OWNER}.{os.getpid()}"
-        draft.write_text(str(_executor()))
-        draft.rename(folder / _OWNER)
-    return folder
-
-
-@functools.cache
-def remove_at_exit(application: str) -> None:
-    """When this process ends, remove the application's folder from this machine."""
-    atexit.register(shutil.rmtree, root() / application, ignore_errors=True)
-
-
-def sweep_dead() -> None:
-    """Remove the folders of applications whose process is gone."""
-    base = root()
-    for folder in base.iterdir() if base.is_dir() else ():
-        try:
-            owner = int((folder / _OWNER).read_text())
-            os.kill(owner, 0)
-        except (ProcessLookupError, ValueError):
-            shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            continue
-
-
-def _executor() -> int:
-    """The JVM this worker belongs to: its daemon's parent."""
-    try:
-        stat = Path(f"/proc/{os.getppid()}/stat").read_text()
-        return int(stat.rsplit(")", 1)[1].split()[1])
-    except (OSError, ValueError, IndexError):
-        return os.getppid()

@@ -8,7 +8,6 @@ output may be paired with any attempt's state, and a retried batch gives the sam
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +20,8 @@ from braided.runtime.intake import Arrival
 from braided.spark import blobs, measures
 from braided.spark.arena import Arena, new_token, open_arena
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
+from braided.spark.skew import hottest_rows
+from braided.spark.stopwatch import Stopwatch
 from braided.spark.store import Chunk, Meta, State, StreamMeta
 from braided.state.keys import Int64s
 from braided.state.side import Rows
@@ -65,11 +66,13 @@ class Bucket:
     def _run(
         self, packed: Sequence[Packed], arena: Arena, *, finish: bool
     ) -> Iterator[tuple[bytes | None, list[int | None] | None]]:
-        began = time.perf_counter_ns()
-        meta = self._meta()
-        engine = self._engine(meta, arena)
-        arrivals = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
-        for table in engine.step(arrivals, eager=False):
+        watch = Stopwatch()
+        with watch.on("state"):
+            meta = self._meta()
+            engine = self._engine(meta, arena)
+        with watch.on("engine"):
+            arrivals = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
+        for table in watch.each("engine", engine.step(arrivals, eager=False)):
             yield from ((blob, None) for blob in self._blobs(table))
         yield from ((blob, None) for blob in self._late(arrivals))
         if finish:
@@ -77,11 +80,22 @@ class Bucket:
                 yield from ((blob, None) for blob in self._blobs(table))
             return
         previous, meta.token = meta.token, new_token()
-        self._write(meta, engine, arrivals)
-        arena.save(engine, meta.token, previous)
-        took_us = (time.perf_counter_ns() - began) // 1000
-        counts = {"took_us": took_us, "rebuilds": self._rebuilds, "arena_hits": self._hits}
-        yield None, measures.vector(engine.statistics(), meta, **counts)
+        with watch.on("state"):
+            self._write(meta, engine, arrivals)
+            arena.save(engine, meta.token, previous)
+        yield (
+            None,
+            measures.vector(
+                engine.statistics(),
+                meta,
+                engine_us=watch.us("engine"),
+                state_us=watch.us("state"),
+                rebuilds=self._rebuilds,
+                arena_hits=self._hits,
+                batch_rows=sum(len(a.rows) for a in arrivals if a is not None),
+                hottest_key_rows=hottest_rows(arrivals),
+            ),
+        )
 
     def _arena_plan(self) -> ArenaPlan:
         """Engines with count windows are rebuilt: their state is small, and they wait with rows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 
 from braided.kernels import warm_up
+from braided.spark.folders import remove_at_daemons_exit
 
 
 def preload() -> None:
@@ -30,4 +31,5 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     preload()
+    remove_at_daemons_exit()
     manager()

@@ -33,6 +33,11 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
     yield from _sources(seen)
     yield from _rows(seen)
     yield from _half_joins(seen)
+    if seen.hottest_key_share > max(0.1, 2 / max(1, seen.buckets)):
+        yield (
+            f"One key brings about {100 * seen.hottest_key_share:.0f} % of the rows; all of them go to one "
+            "bucket, which takes longest."
+        )
 
 
 def _sources(seen: JoinMetrics) -> Iterator[str]:

@@ -23,10 +23,10 @@ _STREAM = (
     "purged_rows", "newest_us",
 )  # fmt: skip
 _HALF_JOIN = ("probes", "same_key", "matches")
-_LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows")
+_LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
 _GENERAL = (
     "results", "batches", "watermark_us", "buckets", "largest_bucket_rows", "state_bytes", "state_chunks",
-    "rebuilds", "arena_hits", "engine_us",
+    "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
 )  # fmt: skip
 
 
@@ -40,8 +40,8 @@ def names(streams: Sequence[str]) -> list[str]:
     ]
 
 
-def vector(seen: Statistics, meta: Meta, *, took_us: int, rebuilds: int, arena_hits: int) -> list[int | None]:
-    """One bucket's numbers."""
+def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
+    """One bucket's numbers; `latest` are those of this batch alone."""
     chunks = [c for s in meta.streams for c in s.chunks]
     streams = [  # an engine may still hold rows that are dead already; the state does not
         replace(s, live_rows=sum(c.rows for c in said.chunks), live_bytes=sum(c.size for c in said.chunks))
@@ -55,9 +55,7 @@ def vector(seen: Statistics, meta: Meta, *, took_us: int, rebuilds: int, arena_h
         "largest_bucket_rows": sum(s.live_rows for s in streams),
         "state_bytes": sum(c.size for c in chunks),
         "state_chunks": len(chunks),
-        "rebuilds": rebuilds,
-        "arena_hits": arena_hits,
-        "engine_us": took_us,
+        **latest,
     }
     return [
         *(general[name] for name in _GENERAL),
@@ -76,8 +74,10 @@ class JoinMetrics(Statistics):
     """A running join's statistics, and what Spark and the state store know of it.
 
     `batch_seconds` are the latest batches' times, oldest first; `largest_bucket_share` is the largest
-    bucket's part of all live rows (1 / buckets is even); `lag_us` is how far each stream's newest time
-    lies behind the newest of all.
+    bucket's part of all live rows (1 / buckets is even); `hottest_key_share` is about what part of the
+    latest rows had the same key; `lag_us` is how far each stream's newest time lies behind the newest of
+    all. `rebuilds`, `arena_hits`, `engine_seconds` and `state_seconds` are of the latest batch, over all
+    buckets.
     """
 
     query_id: str = ""
@@ -87,11 +87,13 @@ class JoinMetrics(Statistics):
     rows_per_second: float = 0.0
     buckets: int = 0
     largest_bucket_share: float = 0.0
+    hottest_key_share: float = 0.0
     state_bytes: int = 0
     state_chunks: int = 0
     rebuilds: int = 0
     arena_hits: int = 0
     engine_seconds: float = 0.0
+    state_seconds: float = 0.0
     lag_us: Mapping[str, int | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,10 +108,12 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
     """The metrics of a running (or ended) streaming join; from any thread, at any time."""
     progress = [_plain(p) for p in streaming.recentProgress]
     observed: Mapping[str, Any] = {}
+    fed: Mapping[str, Any] = {}  # the latest batch that brought rows
     for p in progress:
         found = (p.get("observedMetrics") or {}).get(OBSERVED) or {}
         if found.get("batches") is not None:
             observed = found
+            fed = found if found["batch_rows"] else fed
     common = {"query_id": str(streaming.id), "active": streaming.isActive, **_spark_side(progress)}
     if not observed:
         return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
@@ -128,7 +132,9 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
         state_chunks=observed["state_chunks"],
         rebuilds=observed["rebuilds"],
         arena_hits=observed["arena_hits"],
+        hottest_key_share=fed["hottest_key_rows"] / fed["batch_rows"] if fed else 0.0,
         engine_seconds=observed["engine_us"] / 1e6,
+        state_seconds=observed["state_us"] / 1e6,
         lag_us={n: None if t is None or front is None else front - t for n, t in newest.items()},
     )
 

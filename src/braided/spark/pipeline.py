@@ -18,9 +18,9 @@ from braided.query.join_query import RESULT_TIME, JoinQuery
 from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
 from braided.spark import measures
-from braided.spark.arena import remove_at_exit
 from braided.spark.batch import batch_join
 from braided.spark.builder import check_session
+from braided.spark.folders import remove_at_exit, remove_with_queries
 from braided.spark.labels import MAX_BUCKETS
 from braided.spark.measures import OBSERVED
 from braided.spark.pack import Packer
@@ -108,7 +108,20 @@ def _arena(spark: SparkSession) -> ArenaPlan:
         _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
     application = spark.sparkContext.applicationId
     remove_at_exit(application)
+    _watch_queries(spark)
     return ArenaPlan(application, not encrypted)
+
+
+@functools.cache
+def _watch_queries(spark: SparkSession) -> None:
+    """Once per session: files of its queries go when they end."""
+
+    def active() -> list[str]:
+        if spark.sparkContext._jsc.sc().isStopped():
+            raise RuntimeError("the application has ended")
+        return [str(streaming.id) for streaming in spark.streams.active]
+
+    remove_with_queries(spark.sparkContext.applicationId, active)
 
 
 def _check_streaming(query: JoinQuery) -> None:
