@@ -165,10 +165,10 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
         ["mean 'initial-output-size'"],
     ),
     (
-        "a policy not built yet",
-        lambda: bd.LocalJoin(joined(tuning=bd.Tuning("timestamp"))),
+        "an index not built yet",
+        lambda: bd.LocalJoin(joined(tuning=bd.Tuning(index="scan"))),
         ValueError,
-        ["timestamp"],
+        ["scan"],
     ),
     ("index of an unknown stream", lambda: joined(tuning=bd.Tuning(index={"z": "hash"})), KeyError, ["'z'"]),
     (

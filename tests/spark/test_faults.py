@@ -19,7 +19,7 @@ def test_a_killed_executor_and_two_attempts_at_once(tmp_path: Path) -> None:
         tmp_path,
         kills=0,
         seed=5,
-        batches=9,
+        batches=6,
         trouble=Trouble(suicide=True, dawdle=True),
         executor_kills=1,
         master="local-cluster[2,1,1024]",

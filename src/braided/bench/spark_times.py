@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from braided.spark.measures import OBSERVED, combined
+
 CORES = 2
 
 
@@ -21,7 +23,8 @@ def where(log: Path, progress: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _batch(progress: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """One batch: its first stage packs, its second joins and unpacks, the rest is the consumer's."""
-    observed = progress["observedMetrics"]["braided"]
+    report = progress["observedMetrics"][OBSERVED]
+    observed = combined(report["streams"], report["buckets"])
     commit = sum(o["commitTimeMs"] for o in progress["stateOperators"]) / 1e3 / CORES
     pack, join, *rest = stages
     engine, state = observed["engine_us"] / 1e6 / CORES, observed["state_us"] / 1e6 / CORES + commit

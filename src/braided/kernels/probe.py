@@ -1,4 +1,4 @@
-"""The half-join's inner loop: all combinations of the driver stream's new rows, a block at a time.
+"""The half-join's inner loop: all combinations of the driver streams' new rows, a block at a time.
 
 A block of driver rows is looked up in the state of the first partner of the probe order; what matches
 is looked up in the second; and so on. At each level the block's rows walk their chains in step: one
@@ -15,8 +15,10 @@ key costs time, never memory.
                                 round 2 at level 1: a meets y, b meets z
                                   level 2   (a, y), (b, z): ...
 
-Partner rows at or beyond a side's `visible` position belong to buffers whose turn has not come; they
-are passed over. That is what makes each combination appear once (see `operators.mjoin`).
+Partner rows at or beyond a side's `visible` position are rows whose turn has not come; they are passed
+over. That is what makes each combination appear once (see `operators.mjoin`). Whole buffers are one
+*segment* each; if streams alternate row by row, there is a segment for every run of one stream's rows, and
+a block never reaches over its segment.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ SIDE_COLUMNS = 7
 WALKER, AT, KEY, LOW, HIGH = 0, 1, 2, 3, 4  # walkers: member of the block, position; members: key, times
 MEMBER = 5  # then the members' positions, and behind them their times, a row per level
 
-# columns of the tally, one row per level
+# columns of a segment: rows start..stop of a driver stream, then what they see of each side
+DRIVER, START, STOP, SEEN = 0, 1, 2, 3
+
+# columns of the tally, one row per driver stream and level
 PROBES, SAME_KEY, MATCHES = 0, 1, 2
 TALLY_COLUMNS = 3
 
@@ -160,48 +165,84 @@ def _write(order, block, level, hits, found, out, n):
 
 
 @kernel
-def enumerate_combinations(sides, order, bounds, levels, walking, rows, allowance, tally, out):
+def enumerate_combinations(
+    sides, orders, bounds, segments, cursor, levels, walking, allowance, tally, out
+):  # fmt: skip
     """Fill `out[stream, n]` with positions; return how many.
 
-    `rows` is (next driver row, their end, level to resume at) and is advanced; the search is over when
-    rows[0] == rows[1] and rows[2] == 0. `levels` and `walking` keep the blocks between calls.
-    `allowance[level]` is how many probes a half-join may still do. `out` must hold a block at least.
+    `segments` are runs of driver rows, taken one after the other; each says what its rows may see of every
+    side. `orders[driver]` is the driver and its partners in the order they are probed. `cursor` is (segment,
+    next row of it, level to resume at) and is advanced; the search is over when no segment is left.
+    `levels` and `walking` keep the blocks between calls. `allowance[driver, level]` is how many probes a
+    half-join may still do. `out` must hold a block at least.
     """
-    depth = order.shape[0]
+    depth = orders.shape[1]
     last = depth - 1
     hits = np.empty((3, levels.shape[2]), np.int64)
-    level = rows[2]
+    level = cursor[2]
     n = np.int64(0)
-    while True:
-        if level == 0:
-            if rows[0] >= rows[1]:
+    while cursor[0] < segments.shape[0]:
+        segment = segments[cursor[0]]
+        driver, end = segment[DRIVER], segment[STOP]
+        order = orders[driver]
+        sides[:, VISIBLE] = segment[SEEN:]
+        row = max(cursor[1], segment[START])
+        full = False
+        while True:
+            if level == 0:
+                if row >= end:
+                    break
+                stop = min(end, row + levels.shape[2], row + allowance[driver, 1])
+                walking[1], probed = _first_block(sides, driver, order[1], levels[1], depth, row, stop)
+                _bound(order, bounds, levels[1], 1, walking[1])
+                row = stop if allowance[driver, 1] > probed else end
+                level = 1
+                allowance[driver, 1] -= probed
+                tally[driver, 1, PROBES] += probed
+            if walking[level] == 0:
+                level -= 1
+                continue
+            if level == last and n + walking[level] > out.shape[1]:
+                full = True
                 break
-            stop = min(rows[1], rows[0] + levels.shape[2])
-            stop = min(stop, rows[0] + allowance[1])
-            walking[1], probed = _first_block(sides, order[0], order[1], levels[1], depth, rows[0], stop)
-            _bound(order, bounds, levels[1], 1, walking[1])
-            rows[0] = stop if allowance[1] > probed else rows[1]
-            level = 1
-            allowance[1] -= probed
-            tally[1, PROBES] += probed
-        if walking[level] == 0:
-            level -= 1
-            continue
-        if level == last and n + walking[level] > out.shape[1]:
+            met, found, walking[level] = _round(sides, order[level], levels[level], walking[level], hits)
+            tally[driver, level, SAME_KEY] += met
+            tally[driver, level, MATCHES] += found
+            if level == last:
+                _write(order, levels[level], level, hits, found, out, n)
+                n += found
+            elif found > 0:
+                members = min(found, allowance[driver, level + 1])
+                _next_block(levels, level, depth, hits, members)
+                level += 1
+                allowance[driver, level] -= members
+                tally[driver, level, PROBES] += members
+                _bound(order, bounds, levels[level], level, members)
+                walking[level] = _start(sides, order[level], levels[level], members)
+        cursor[1] = row
+        if full:
             break
-        met, found, walking[level] = _round(sides, order[level], levels[level], walking[level], hits)
-        tally[level, SAME_KEY] += met
-        tally[level, MATCHES] += found
-        if level == last:
-            _write(order, levels[level], level, hits, found, out, n)
-            n += found
-        elif found > 0:
-            members = min(found, allowance[level + 1])
-            _next_block(levels, level, depth, hits, members)
-            level += 1
-            allowance[level] -= members
-            tally[level, PROBES] += members
-            _bound(order, bounds, levels[level], level, members)
-            walking[level] = _start(sides, order[level], levels[level], members)
-    rows[2] = level
+        cursor[0] += 1
+        cursor[1] = 0
+    cursor[2] = level
     return n
+
+
+@kernel
+def count_matches(sides, driver, partner, bounds, rows, out):
+    """For some rows of a driver stream, how many rows of a partner they match, whatever other rows say."""
+    hashes, times, links = sides[partner, HASH], sides[partner, TIME], sides[partner, LINK]
+    first, visible = sides[partner, FIRST], sides[partner, VISIBLE]
+    for i in range(rows.shape[0]):
+        out[i] = 0
+        if load_int32(sides[driver, LINK], rows[i]) == UNLINKED:
+            continue
+        key = np.int64(load_int64(sides[driver, HASH], rows[i]))
+        at = np.int64(load_int64(sides[driver, TIME], rows[i]))
+        low, high = at - bounds[partner, driver], at + bounds[driver, partner]
+        p = np.int64(load_int32(sides[partner, HEAD], slot_of(key, sides[partner, SHIFT])))
+        while p >= first:
+            met = np.int64(load_int64(times, p))
+            same = (p < visible) & (load_int64(hashes, p) == key)
+            out[i] += same & (low <= met) & (met <= high)
+            p = np.int64(load_int32(links, p))

@@ -91,12 +91,10 @@ class LocalJoin:
 
     def explain(self) -> str:
         """The plan, and what was last decided."""
-        seen = self.stats()
         lines = [self.query.explain()]
-        if seen.driver_streams:
-            lines.append(f"last batch: driver streams {', then '.join(seen.driver_streams)}")
-            for driver, order in seen.probe_orders.items():
-                lines.append(f"  {driver} probes {', then '.join(order)}")
+        decided = list(self._engine.reasons())
+        if decided:
+            lines += [f"latest batch, driver streams by {self.query.tuning.driver_stream}:", *decided]
         return "\n".join(lines)
 
     def snapshot(self) -> bytes:

@@ -3,11 +3,11 @@
 Why each combination appears exactly once
 -----------------------------------------
 1. All new rows of a batch are stored and linked first, but a probe sees only the rows of a side
-   below its *visible* position: what was stored before the batch, and the buffers of this batch
-   whose turn came earlier. So the buffers are totally ordered, whatever the policies choose: by
-   batch, and inside a batch by turn.
-2. A combination has one row per stream, so its rows lie in different buffers, and exactly one of
-   them is last in that order. In that buffer's turn all its other rows are visible, so it is found;
+   below its *visible* position: what was stored before the batch, and the rows of this batch
+   whose turn came earlier. So all rows are totally ordered, whatever the policies choose: by
+   batch, and inside a batch by turn; a buffer's rows have one turn together, or one each.
+2. A combination has one row per stream, so its rows have different turns, and exactly one of
+   them is last in that order. In that row's turn all its other rows are visible, so it is found;
    in the turn of any other of its rows, that last row is not visible, so it is not found.
 3. In that turn the search meets it once: the driver row is taken once, and at each level each stored
    row with its key is met once along one chain. The probe order only changes the order of the levels;
@@ -25,32 +25,42 @@ so both sides of "which rows are newer, at `now`" are known when a combination i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from braided.kernels.alternate import alternate
 from braided.kernels.probe import (
     BLOCK_ROWS,
+    DRIVER,
     MATCHES,
     PROBES,
     SAME_KEY,
+    SEEN,
     SIDE_COLUMNS,
+    START,
+    STOP,
     TALLY_COLUMNS,
+    VISIBLE,
+    count_matches,
     enumerate_combinations,
     level_rows,
 )
 from braided.policies.choice import Policies
-from braided.policies.decisions import HalfJoinCounts, ProbePlan, Turn
+from braided.policies.decisions import BufferPolicy, ProbePlan, RowPolicy, Turn, next_buffer
+from braided.policies.estimates import Estimates
 from braided.query.bounds import Bounds
 from braided.state.keys import Int64s
 from braided.state.side import SideState
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
+_SEGMENTS = 4096  # how many are made at a time when streams alternate
+_PROFILED_ROWS = 512  # how many profiled rows of a stream are remembered
 
-Tallies = tuple[Int64s, Int64s, Int64s]
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
 
 
@@ -67,77 +77,205 @@ class Buffer:
         return self.stop - self.start
 
 
+@dataclass(frozen=True)
+class Decided:
+    """A driver stream's turn, and what was known when it was decided."""
+
+    turn: Turn
+    plan: ProbePlan
+
+
+@dataclass
+class Learned:
+    """What the operator remembers from batch to batch: counts of all half-joins, and what to decide on."""
+
+    probes: Int64s
+    same_key: Int64s
+    matches: Int64s
+    estimates: Estimates
+    switches: int = 0
+    profile_probes: int = 0
+    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    profiles: dict[int, Int64s] = field(default_factory=dict)
+    turns: tuple[Decided, ...] = ()
+
+    @classmethod
+    def nothing(cls, streams: int, policies: Policies) -> Learned:
+        """Before the first batch."""
+        probes, same_key, matches = np.zeros((3, streams, streams), np.int64)
+        return cls(probes, same_key, matches, Estimates(streams, policies.given))
+
+    def copy(self) -> Learned:
+        """The same, to go back to."""
+        return Learned(
+            self.probes.copy(), self.same_key.copy(), self.matches.copy(), self.estimates.copy(),
+            self.switches, self.profile_probes, dict(self.orders), dict(self.profiles), self.turns,
+        )  # fmt: skip
+
+    def kept(self) -> dict[str, Any]:
+        """As plain numbers, for a checkpoint; the last turns and profiles are not part of it."""
+        return {
+            "tallies": [t.tolist() for t in (self.probes, self.same_key, self.matches)],
+            "estimates": self.estimates.sums.tolist(),
+            "switches": self.switches,
+            "profile_probes": self.profile_probes,
+            "orders": [list(self.orders.get(i, ())) for i in range(len(self.probes))],
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from kept numbers; what an older version did not keep starts from nothing."""
+        for mine, given in zip((self.probes, self.same_key, self.matches), kept["tallies"], strict=True):
+            mine[:] = given
+        if kept.get("estimates"):
+            self.estimates.sums[:] = kept["estimates"]
+        self.switches, self.profile_probes = kept.get("switches", 0), kept.get("profile_probes", 0)
+        self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
+
+
 class FlatJoin:
-    """Enumerates the new combinations of a batch, driver stream by driver stream."""
+    """Enumerates the new combinations of a batch, driver stream by driver stream or row by row."""
 
     def __init__(self, bounds: Bounds, policies: Policies) -> None:
         streams = len(bounds.matrix)
         self.policies = policies
-        self.probes = np.zeros((streams, streams), np.int64)
-        self.same_key = np.zeros((streams, streams), np.int64)
-        self.matches = np.zeros((streams, streams), np.int64)
-        self.turns: tuple[ProbePlan, ...] = ()
+        self.learned = Learned.nothing(streams, policies)
         self._bounds = np.array(bounds.matrix, np.int64)
         self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
 
     def combinations(
-        self, sides: Sequence[SideState], buffers: Sequence[Buffer], most_rows: int
+        self,
+        sides: Sequence[SideState],
+        buffers: Sequence[Buffer],
+        most_rows: int,
+        seen_rows: tuple[int, ...] = (),
     ) -> Iterator[Positions]:
-        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece."""
+        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece.
+
+        `seen_rows` are all rows of each stream so far, this batch's included.
+        """
+        if not any(b.rows for b in buffers):
+            return
+        for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
+            side.describe(row, buffer.start)
+        driver = self.policies.driver
+        if isinstance(driver, RowPolicy):
+            yield from self._row_by_row(driver, sides, buffers, most_rows, seen_rows)
+        else:
+            yield from self._buffer_by_buffer(driver, sides, buffers, most_rows, seen_rows)
+
+    def _buffer_by_buffer(
+        self,
+        driver: BufferPolicy,
+        sides: Sequence[SideState],
+        buffers: Sequence[Buffer],
+        most_rows: int,
+        seen_rows: tuple[int, ...],
+    ) -> Iterator[Positions]:
         visible = [b.start for b in buffers]
         waiting = [b.rows for b in buffers]
-        turns: list[ProbePlan] = []
+        decided: list[Decided] = []
         while any(waiting):
             stored = tuple(v - s.first for s, v in zip(sides, visible, strict=True))
-            plan = self._plan(Turn(tuple(waiting), stored))
-            turns.append(plan)
-            if all(rows for s, rows in enumerate(stored) if s != plan.driver):
-                for side, seen, row in zip(sides, visible, self._sides, strict=True):
-                    side.describe(row, seen)
-                yield from self._turn(plan, buffers[plan.driver], most_rows)
-            waiting[plan.driver] = 0
-            visible[plan.driver] = buffers[plan.driver].stop
-        if turns:
-            self.turns = tuple(turns)
+            turn = Turn(tuple(waiting), stored, seen_rows, self.learned.estimates.selectivity())
+            chosen = next_buffer(driver, turn)
+            buffer = buffers[chosen]
+            decided.append(self._decide(chosen, turn, buffer, visible))
+            self.learned.switches += 1
+            if all(rows for s, rows in enumerate(stored) if s != chosen):
+                segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
+                before = self.learned.probes[chosen].copy(), self.learned.matches[chosen].copy()
+                yield from self._search(segments, decided[-1:], min(BLOCK_ROWS, buffer.rows), most_rows)
+                self._learn(chosen, *before, stored)
+            waiting[chosen] = 0
+            visible[chosen] = buffer.stop
+        self.learned.turns = tuple(decided)
 
-    @property
-    def tallies(self) -> Tallies:
-        """What was counted so far, as it is kept."""
-        return self.probes, self.same_key, self.matches
+    def _row_by_row(
+        self,
+        driver: RowPolicy,
+        sides: Sequence[SideState],
+        buffers: Sequence[Buffer],
+        most_rows: int,
+        seen_rows: tuple[int, ...],
+    ) -> Iterator[Positions]:
+        keys = [
+            driver.keys(side.times_between(b.start, b.stop)) for side, b in zip(sides, buffers, strict=True)
+        ]
+        limits = np.cumsum([len(k) for k in keys])
+        taken = np.array([b.start for b in buffers], np.int64)
+        stops = np.array([b.stop for b in buffers], np.int64)
+        # what a row is compared with: all that was stored, and on average half of what the batch brings
+        stored = tuple(b.start - s.first + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
+        turn = Turn(tuple(b.rows for b in buffers), stored, seen_rows, self.learned.estimates.selectivity())
+        waiting = [i for i, b in enumerate(buffers) if b.rows]
+        waiting.sort(key=lambda i: (keys[i][0], i))
+        decided = [self._decide(i, turn, buffers[i], stops.tolist()) for i in waiting]
+        segments = np.empty((_SEGMENTS, SEEN + len(sides)), np.int64)
+        flat = np.concatenate(keys)
+        before = self.learned.probes.copy(), self.learned.matches.copy()
+        while made := alternate(flat, limits, taken, stops, segments):
+            self.learned.switches += made
+            longest = int((segments[:made, STOP] - segments[:made, START]).max())
+            yield from self._search(segments[:made], decided, min(BLOCK_ROWS, longest), most_rows)
+        for i in waiting:
+            self._learn(i, before[0][i], before[1][i], stored)
+        self.learned.turns = tuple(decided)
 
-    def set_tallies(self, tallies: Sequence[Any]) -> None:
-        """Go on from earlier counts."""
-        for mine, given in zip(self.tallies, tallies, strict=True):
-            mine[:] = given
+    def _decide(self, driver: int, turn: Turn, buffer: Buffer, visible: Sequence[int]) -> Decided:
+        """The driver stream's probe order and allowance, with all that is known."""
+        profile = self._profile(driver, buffer, visible)
+        turn = dataclasses.replace(turn, order=self.learned.orders.get(driver, ()), profile=profile)
+        order = self.policies.probe_order.order(driver, turn)
+        self.learned.orders[driver] = order
+        return Decided(turn, ProbePlan(driver, order, self.policies.allowance.allow(driver, order, turn)))
 
-    def counts(self) -> HalfJoinCounts:
-        """Probes and matches of every half-join so far."""
-        return HalfJoinCounts(
-            tuple(map(tuple, self.probes.tolist())), tuple(map(tuple, self.matches.tolist()))
+    def _profile(self, driver: int, buffer: Buffer, visible: Sequence[int]) -> Int64s | None:
+        """How many rows of each partner some evenly spread rows match, with those of earlier buffers."""
+        most = self.policies.probe_order.profile_rows
+        if not most:
+            return None
+        step = max(-(-buffer.rows // most), min(64, buffer.rows))
+        rows = np.arange(buffer.start, buffer.stop, step, dtype=np.int64)
+        self._sides[:, VISIBLE] = visible
+        found = np.zeros((len(self._sides), len(rows)), np.int64)
+        for partner in range(len(self._sides)):
+            if partner != driver:
+                count_matches(self._sides, driver, partner, self._bounds, rows, found[partner])
+                self.learned.profile_probes += len(rows)
+        earlier = self.learned.profiles.get(driver, found.T[:0])
+        self.learned.profiles[driver] = profile = np.concatenate([earlier, found.T])[-_PROFILED_ROWS:]
+        return profile
+
+    def _learn(self, driver: int, probes: Int64s, matches: Int64s, stored: tuple[int, ...]) -> None:
+        """What a turn tells of its half-joins, given the counts before it."""
+        self.learned.estimates.add(
+            driver, self.learned.probes[driver] - probes, self.learned.matches[driver] - matches, stored
         )
 
-    def _plan(self, turn: Turn) -> ProbePlan:
-        driver = self.policies.driver.choose(turn)
-        order = self.policies.probe_order.order(driver, turn, self.counts())
-        return ProbePlan(driver, order, self.policies.allowance.allow(driver, order, turn))
-
-    def _turn(self, plan: ProbePlan, buffer: Buffer, most_rows: int) -> Iterator[Positions]:
+    def _search(
+        self, segments: Int64s, decided: Sequence[Decided], block_rows: int, most_rows: int
+    ) -> Iterator[Positions]:
         streams = len(self._sides)
-        order = np.array((plan.driver, *plan.order), np.int64)
-        allowance = np.array((0, *plan.allowance), np.int64)
-        block_rows = min(BLOCK_ROWS, most_rows, buffer.rows)
-        levels = np.empty((streams, level_rows(streams), block_rows), np.int64)
+        orders = np.zeros((streams, streams), np.int64)
+        allowance = np.zeros((streams, streams), np.int64)
+        for plan in (d.plan for d in decided):
+            orders[plan.driver] = plan.driver, *plan.order
+            allowance[plan.driver, 1:] = plan.allowance
+        levels = np.empty((streams, level_rows(streams), min(block_rows, most_rows)), np.int64)
         walking = np.zeros(streams, np.int64)
         sides = self._sides.copy()
-        rows: Int64s = np.array((buffer.start, buffer.stop, 0), np.int64)
+        cursor: Int64s = np.zeros(3, np.int64)
         out = np.empty((streams, min(most_rows, _MOST_ROWS)), np.int32)
-        while rows[0] < rows[1] or rows[2]:
-            tally = np.zeros((streams, TALLY_COLUMNS), np.int64)
+        drivers = np.unique(segments[:, DRIVER])
+        while cursor[0] < len(segments):
+            tally = np.zeros((streams, streams, TALLY_COLUMNS), np.int64)
             found = enumerate_combinations(
-                sides, order, self._bounds, levels, walking, rows, allowance, tally, out
+                sides, orders, self._bounds, segments, cursor, levels, walking, allowance, tally, out
             )
-            self.probes[plan.driver, order[1:]] += tally[1:, PROBES]
-            self.same_key[plan.driver, order[1:]] += tally[1:, SAME_KEY]
-            self.matches[plan.driver, order[1:]] += tally[1:, MATCHES]
+            for driver in drivers:
+                partners = orders[driver, 1:]
+                self.learned.probes[driver, partners] += tally[driver, 1:, PROBES]
+                self.learned.same_key[driver, partners] += tally[driver, 1:, SAME_KEY]
+                self.learned.matches[driver, partners] += tally[driver, 1:, MATCHES]
             if found:
                 yield out[:, :found].copy()

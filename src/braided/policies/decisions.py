@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
 UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A moment inside a batch: which buffers still wait, and what each side shows to a probe."""
+    """A moment inside a batch, and all that a policy may know of it.
+
+    `waiting_rows` are the buffers whose turn has not come, `stored_rows` what each side shows to a probe,
+    `seen_rows` all rows of each stream so far. `selectivity[i][j]` is the share of pairs (row of i, stored
+    row of j) that match, None while it is not known. `order` is the order the driver stream's rows last
+    probed in, and `profile[n, j]` how many rows of j the n-th of some of its rows matches, if the policy
+    asks for it.
+    """
 
     waiting_rows: tuple[int, ...]
     stored_rows: tuple[int, ...]
+    seen_rows: tuple[int, ...] = ()
+    selectivity: tuple[tuple[float | None, ...], ...] = ()
+    order: tuple[int, ...] = ()
+    profile: Int64s | None = None
 
-
-@dataclass(frozen=True)
-class HalfJoinCounts:
-    """Probes and matches of every half-join so far, as `[probing][probed]`."""
-
-    probes: tuple[tuple[int, ...], ...]
-    matches: tuple[tuple[int, ...], ...]
+    def fan_out(self, driver: int, partner: int) -> float | None:
+        """How many rows of the partner a row of the driver stream is expected to match."""
+        found = self.selectivity[driver][partner] if self.selectivity else None
+        return None if found is None else found * self.stored_rows[partner]
 
 
 @dataclass(frozen=True)
@@ -37,18 +49,44 @@ class ProbePlan:
     allowance: tuple[int, ...]
 
 
-class DriverPolicy(Protocol):
-    """Chooses the stream whose buffered rows probe next; asked again after each buffer."""
+@runtime_checkable
+class BufferPolicy(Protocol):
+    """A driver policy that takes whole buffers: the one with the highest score goes next.
 
-    def choose(self, turn: Turn) -> int:
-        """A stream whose `waiting_rows` is not zero."""
+    It is asked again after each buffer, because that buffer's rows are stored then.
+    """
+
+    def score(self, turn: Turn, stream: int) -> float:
+        """How much speaks for this stream's buffer."""
+        ...
+
+    def reason(self, turn: Turn, stream: int) -> str:
+        """The same in words."""
+        ...
+
+
+@runtime_checkable
+class RowPolicy(Protocol):
+    """A driver policy that takes single rows: the one with the smallest key among the buffers' first ones."""
+
+    def keys(self, times: Int64s) -> Int64s:
+        """One key for each row of a buffer, given their times; keys never fall."""
+        ...
+
+    def reason(self, turn: Turn, stream: int) -> str:
+        """Why this stream's rows come when they do."""
         ...
 
 
 class ProbeOrderPolicy(Protocol):
     """Chooses the order in which a driver stream's rows probe the other streams."""
 
-    def order(self, driver: int, turn: Turn, counts: HalfJoinCounts) -> tuple[int, ...]:
+    @property
+    def profile_rows(self) -> int:
+        """How many of a buffer's rows to profile for it."""
+        ...
+
+    def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
         """Every stream but the driver, once."""
         ...
 
@@ -59,3 +97,12 @@ class AllowancePolicy(Protocol):
     def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[int, ...]:
         """One number of probes per partner of the order."""
         ...
+
+
+DriverPolicy = BufferPolicy | RowPolicy
+
+
+def next_buffer(policy: BufferPolicy, turn: Turn) -> int:
+    """The waiting buffer with the highest score; ties go to the larger, then to the earlier stream."""
+    waiting = [j for j, rows in enumerate(turn.waiting_rows) if rows]
+    return max(waiting, key=lambda j: (policy.score(turn, j), turn.waiting_rows[j], -j))

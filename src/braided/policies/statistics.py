@@ -44,7 +44,12 @@ class HalfJoinStatistics:
 
 @dataclass(frozen=True)
 class Statistics:
-    """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream."""
+    """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream.
+
+    `driver_streams` and `probe_orders` are the latest batch's; `driver_switches` counts the runs of rows of
+    one driver stream (a whole buffer is one run), `profile_probes` what the probe-order policy looked up to
+    decide.
+    """
 
     results: int
     batches: int
@@ -54,6 +59,8 @@ class Statistics:
     spilled_bytes: int = 0
     driver_streams: tuple[str, ...] = ()
     probe_orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    driver_switches: int = 0
+    profile_probes: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values; a half-join is named "probing->probed"."""
@@ -69,4 +76,6 @@ class Statistics:
             "spilled_bytes": self.spilled_bytes,
             "driver_streams": list(self.driver_streams),
             "probe_orders": {name: list(order) for name, order in self.probe_orders.items()},
+            "driver_switches": self.driver_switches,
+            "profile_probes": self.profile_probes,
         }

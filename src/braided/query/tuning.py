@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from braided.query.errors import InvalidType, InvalidValue, require_choice
 from braided.query.values import PlainDict, freeze, value_class
@@ -33,7 +33,12 @@ class BatchPurge(PlainDict):
 
 @value_class
 class Tuning(PlainDict):
-    """Policies and their options; `index` may be one choice, or one per stream as a mapping."""
+    """Policies and their options.
+
+    `index` may be one choice, or one per stream as a mapping. `selectivities` are what the user knows
+    instead of what is estimated: of a pair, such as `("orders", "payments"): 1e-6` (matching pairs of rows
+    out of all), and of a stream, such as `"orders": 0.9` (results per row; all streams, or none).
+    """
 
     driver_stream: DriverStream = "initial-output-size"
     probe_order: ProbeOrder = "selectivity"
@@ -43,6 +48,7 @@ class Tuning(PlainDict):
     goal: Goal = dataclasses.field(default="throughput", kw_only=True)
     seed: int = dataclasses.field(default=0, kw_only=True)
     on_violation: OnViolation = dataclasses.field(default="raise", kw_only=True)
+    selectivities: Any = dataclasses.field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         require_choice("Tuning", "driver_stream", self.driver_stream, get_args(DriverStream))
@@ -51,6 +57,7 @@ class Tuning(PlainDict):
         require_choice("Tuning", "goal", self.goal, get_args(Goal))
         require_choice("Tuning", "on_violation", self.on_violation, get_args(OnViolation))
         freeze(self, index=_index(self.index), purge=_purge(self.purge))
+        freeze(self, selectivities=_selectivities(self.selectivities))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise InvalidType(f"Tuning: seed must be a whole number; got {self.seed!r}")
 
@@ -73,6 +80,31 @@ def _index(index: object) -> str | tuple[tuple[str, str], ...]:
     for stream, choice in frozen:
         require_choice("Tuning", f"index of stream {stream!r}", choice, get_args(Index))
     return frozen
+
+
+def _selectivities(given: object) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Sorted pairs of (one or two stream names, selectivity)."""
+    try:
+        pairs = given.items() if isinstance(given, Mapping) else [(n, v) for n, v in given]  # type: ignore[attr-defined]
+        named = [((n,) if isinstance(n, str) else tuple(n), v) for n, v in pairs]
+    except (TypeError, ValueError):
+        raise InvalidType(f"Tuning: selectivities must be a mapping; got {given!r}") from None
+    for names, value in named:
+        owner = f"Tuning: the selectivity of {' and '.join(map(str, names))}"
+        if not 1 <= len(names) <= 2 or len(set(names)) < len(names) or not all(map(_is_name, names)):
+            raise InvalidType(
+                f"Tuning: selectivities is by stream name or by pair of two stream names; got {names!r}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidType(f"{owner} must be a number; got {value!r}")
+        if not 0 <= value < float("inf") or (len(names) == 2 and value > 1):
+            most = "a number from 0 to 1" if len(names) == 2 else "zero or more"
+            raise InvalidValue(f"{owner} must be {most}; got {value!r}")
+    return tuple(sorted((names, float(value)) for names, value in named))
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def _purge(purge: object) -> str | BatchPurge:

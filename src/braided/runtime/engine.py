@@ -164,7 +164,8 @@ class Engine:
     def statistics(self) -> Statistics:
         """An immutable picture of now."""
         names = self.query.names
-        turns = self.join.turns
+        learned = self.join.learned
+        plans = [decided.plan for decided in learned.turns]
         pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
         return Statistics(
             results=self.results,
@@ -172,9 +173,21 @@ class Engine:
             watermark_us=self.watermark.event_us,
             streams={name: self._stream_statistics(i) for i, name in enumerate(names)},
             half_joins={(names[i], names[j]): self._half_join(i, j) for i, j in pairs},
-            driver_streams=tuple(names[t.driver] for t in turns),
-            probe_orders={names[t.driver]: tuple(names[s] for s in t.order) for t in turns},
+            driver_streams=tuple(names[p.driver] for p in plans),
+            probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for p in plans},
+            driver_switches=learned.switches,
+            profile_probes=learned.profile_probes,
         )
+
+    def reasons(self) -> Iterator[str]:
+        """The latest batch's decisions in words: driver streams in their order, and how they probed."""
+        names, policies = self.query.names, self.join.policies
+        for decided in self.join.learned.turns:
+            driver, turn = decided.plan.driver, decided.turn
+            yield f"{names[driver]} ({policies.driver.reason(turn, driver)})"
+            found = [(names[p], turn.fan_out(driver, p)) for p in decided.plan.order]
+            said = [n if f is None else f"{n} (about {f:.3g} matches a row)" for n, f in found]
+            yield f"  probes {', then '.join(said)}"
 
     def put(self, stream: StreamState, pieces: Sequence[Rows]) -> None:
         """Put saved rows back into a stream's state, once the newest times are set."""
@@ -194,19 +207,18 @@ class Engine:
         self, arrivals: Sequence[Arrival | None], later: Watermark, piece_rows: int, *, eager: bool
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
-        before, turns = [t.copy() for t in self.join.tallies], self.join.turns
+        before = self.join.learned.copy()
         waiting = [s.waiting if s else None for s in self.streams]
         marks: list[Mark | None] = [None] * len(self.streams)
         found = 0
         try:
             buffers = self._store(arrivals, later, marks)
-            for table in self._found(buffers, piece_rows, eager=eager):
+            for table in self._found(buffers, piece_rows, self._seen(arrivals), eager=eager):
                 found += table.num_rows
                 yield table
         except BaseException:
             self._undo(marks, waiting)
-            self.join.set_tallies(before)
-            self.join.turns = turns
+            self.join.learned = before
             self._unlearn()
             raise
         self.marks = marks
@@ -238,11 +250,18 @@ class Engine:
         settled, stream.waiting = stream.waiting.add(rows).settle(later.us, stream.intake.empty().rows)
         return settled
 
-    def _found(self, buffers: Sequence[Buffer], piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
+    def _seen(self, arrivals: Sequence[Arrival | None]) -> tuple[int, ...]:
+        """All rows of each stream so far, these included."""
+        new = (arrival.rows_in if arrival else 0 for arrival in arrivals)
+        return tuple(c.rows_in + n for c, n in zip(self.counters, new, strict=True))
+
+    def _found(
+        self, buffers: Sequence[Buffer], piece_rows: int, seen: tuple[int, ...], *, eager: bool
+    ) -> Iterator[pa.Table]:
         if self._builder is None:  # a stream has brought nothing yet, so nothing can match
             return
         sides = [s.side for s in self.streams if s is not None]
-        pieces = self.join.combinations(sides, buffers, piece_rows)
+        pieces = self.join.combinations(sides, buffers, piece_rows, seen)
         for piece in pieces if eager else _gathered(pieces, piece_rows):
             table = self._builder.table(sides, piece)
             if table.num_rows:
@@ -315,11 +334,13 @@ class Engine:
 
     def _half_join(self, i: int, j: int) -> HalfJoinStatistics:
         allowance = None
-        for turn in self.join.turns:
-            if turn.driver == i:
-                allowed = turn.allowance[turn.order.index(j)]
+        learned = self.join.learned
+        for plan in (decided.plan for decided in learned.turns):
+            if plan.driver == i:
+                allowed = plan.allowance[plan.order.index(j)]
                 allowance = None if allowed >= UNLIMITED else allowed
-        probes, same_key, matches = (int(t[i, j]) for t in self.join.tallies)
+        counts = (int(t[i, j]) for t in (learned.probes, learned.matches, learned.same_key))
+        probes, matches, same_key = counts
         return HalfJoinStatistics(probes, matches, allowance, same_key)
 
 

@@ -53,7 +53,7 @@ def load(engine: Engine, data: bytes) -> None:
             engine.put(
                 stream, [r for part in ("rows", "waiting") for r in _rows(stream, parts[f"{name}/{part}"])]
             )
-    engine.join.set_tallies(meta["tallies"])
+    engine.join.learned.restore(meta)
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
 
@@ -69,7 +69,7 @@ def _meta(engine: Engine) -> dict[str, Any]:
             }
             for i, name in enumerate(engine.query.names)
         },
-        "tallies": [t.tolist() for t in engine.join.tallies],
+        **engine.join.learned.kept(),
         "results": engine.results,
         "batches": engine.batches,
         "ended": engine.watermark.ended,

@@ -127,7 +127,7 @@ class Bucket:
             self._rebuild(engine, meta)
         engine.counters = [Counters(**said.counters) for said in meta.streams]
         engine.results, engine.batches = meta.results, meta.batches
-        engine.join.set_tallies(meta.tallies)
+        engine.join.learned.restore(meta.learned)
         return engine
 
     def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
@@ -227,7 +227,7 @@ class Bucket:
             said.newest_us = engine.watermark.newest_us[i]
             said.counters = dataclasses.asdict(engine.counters[i])
         meta.results, meta.batches = engine.results, engine.batches
-        meta.tallies = [t.tolist() for t in engine.join.tallies]
+        meta.learned = engine.join.learned.kept()
         self._state.put_meta(meta.encode())
 
     def _rewrite(self, meta: Meta, said: StreamMeta, pieces: Sequence[Any]) -> None:

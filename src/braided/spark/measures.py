@@ -1,13 +1,15 @@
 """A join's numbers on their way from the buckets to the user.
 
-Every bucket sends one vector per batch. Its numbers are totals since the start, kept in the state, so a
-retried task counts once and a restart goes on; sums (or maxima) over the buckets are the join's.
+Every bucket sends one vector per batch, and Spark's progress reports carry all of them. Most numbers are
+totals since the start, kept in the state, so a retried task counts once and a restart goes on; sums (or
+maxima) over the buckets are the join's. Behind the numbers stand the latest decisions: for each turn the
+driver stream, then its partners in the order they were probed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -25,7 +27,8 @@ _STREAM = (
 _HALF_JOIN = ("probes", "same_key", "matches")
 _LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
 _GENERAL = (
-    "results", "batches", "watermark_us", "buckets", "largest_bucket_rows", "state_bytes", "state_chunks",
+    "results", "driver_switches", "profile_probes", "batches", "watermark_us", "buckets",
+    "largest_bucket_rows", "state_bytes", "state_chunks",
     "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
 )  # fmt: skip
 
@@ -49,6 +52,8 @@ def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
     ]
     general = {
         "results": seen.results,
+        "driver_switches": seen.driver_switches,
+        "profile_probes": seen.profile_probes,
         "batches": seen.batches,
         "watermark_us": seen.watermark_us,
         "buckets": 1,
@@ -57,16 +62,30 @@ def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
         "state_chunks": len(chunks),
         **latest,
     }
+    order = list(seen.streams)
+    decisions = [order.index(s) for d in seen.driver_streams for s in (d, *seen.probe_orders[d])]
     return [
         *(general[name] for name in _GENERAL),
         *(getattr(s, name) for s in streams for name in _STREAM),
         *(getattr(h, name) for h in seen.half_joins.values() for name in _HALF_JOIN),
+        *decisions,
     ]
 
 
-def is_largest(name: str) -> bool:
-    """Whether a number is combined over buckets by its maximum, not its sum."""
-    return name.rsplit(".", 1)[-1] in _LARGEST
+def combined(streams: Sequence[str], vectors: Sequence[Sequence[int | None]]) -> dict[str, Any]:
+    """The join's numbers out of the buckets', and the decisions of the bucket with most rows."""
+    named = names(streams)
+    values: dict[str, Any] = {}
+    for i, name in enumerate(named):
+        of_buckets = [n for v in vectors if (n := v[i]) is not None]
+        combine = max if name.rsplit(".", 1)[-1] in _LARGEST else sum
+        values[name] = combine(of_buckets) if of_buckets else None
+    largest = max(vectors, key=lambda v: v[named.index("batch_rows")] or 0)
+    said, n = largest[len(named) :], len(streams)
+    turns = [tuple(streams[int(s or 0)] for s in said[i : i + n]) for i in range(0, len(said), n)]
+    values["driver_streams"] = tuple(turn[0] for turn in turns)
+    values["probe_orders"] = {turn[0]: turn[1:] for turn in turns}
+    return values
 
 
 @dataclass(frozen=True)
@@ -106,18 +125,15 @@ class JoinMetrics(Statistics):
 
 def metrics(streaming: StreamingQuery) -> JoinMetrics:
     """The metrics of a running (or ended) streaming join; from any thread, at any time."""
-    progress = [_plain(p) for p in streaming.recentProgress]
-    observed: Mapping[str, Any] = {}
-    fed: Mapping[str, Any] = {}  # the latest batch that brought rows
-    for p in progress:
-        found = (p.get("observedMetrics") or {}).get(OBSERVED) or {}
-        if found.get("batches") is not None:
-            observed = found
-            fed = found if found["batch_rows"] else fed
+    progress = [json.loads(p.json) for p in streaming.recentProgress]
+    reports = [r for p in progress if (r := (p.get("observedMetrics") or {}).get(OBSERVED))]
     common = {"query_id": str(streaming.id), "active": streaming.isActive, **_spark_side(progress)}
-    if not observed:
+    latest = next((r for r in reversed(reports) if r["buckets"]), None)
+    if latest is None:
         return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
-    names_ = list(dict.fromkeys(n.split(".")[1] for n in observed if n.startswith("stream.")))
+    names_ = latest["streams"]
+    observed = combined(names_, latest["buckets"])
+    fed = next((c for c in _newest_first(names_, reports) if c["batch_rows"]), None)
     seen = _statistics(names_, observed)
     live = sum(s.live_rows for s in seen.streams.values())
     newest = {n: s.newest_us for n, s in seen.streams.items()}
@@ -139,14 +155,8 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
     )
 
 
-def _plain(progress: Any) -> dict[str, Any]:
-    """A progress report as dicts, whether Spark gives an object or a dict."""
-    said = dict(progress) if isinstance(progress, Mapping) else json.loads(progress.json)
-    observed = said.get("observedMetrics") or {}
-    said["observedMetrics"] = {
-        name: row.asDict() if hasattr(row, "asDict") else dict(row) for name, row in observed.items()
-    }
-    return said
+def _newest_first(streams: Sequence[str], reports: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    return (combined(streams, r["buckets"]) for r in reversed(reports) if r["buckets"])
 
 
 def _spark_side(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -164,6 +174,10 @@ def _statistics(streams: Sequence[str], values: Mapping[str, Any]) -> Statistics
     pairs = [(a, b) for a in streams for b in streams if a != b]
     return Statistics(
         results=values["results"] or 0,
+        driver_switches=values["driver_switches"] or 0,
+        profile_probes=values["profile_probes"] or 0,
+        driver_streams=values["driver_streams"],
+        probe_orders=values["probe_orders"],
         batches=values["batches"] or 0,
         watermark_us=values["watermark_us"],
         streams={

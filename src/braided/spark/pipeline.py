@@ -17,7 +17,6 @@ from braided.query.errors import InvalidType, InvalidValue, UnknownName, require
 from braided.query.join_query import RESULT_TIME, JoinQuery
 from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
-from braided.spark import measures
 from braided.spark.batch import batch_join
 from braided.spark.builder import check_session
 from braided.spark.folders import remove_at_exit, remove_with_queries
@@ -192,11 +191,9 @@ def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
 
 
 def _observations(query: JoinQuery) -> list[Any]:
-    columns = []
-    for i, name in enumerate(measures.names(query.names), start=1):
-        combine = F.max if measures.is_largest(name) else F.sum
-        columns.append(combine(F.element_at("metrics", i)).alias(name))
-    return columns
+    """One aggregate, however many numbers: Spark plans it anew in every batch."""
+    names = F.array(*(F.lit(name) for name in query.names))
+    return [F.collect_list("metrics").alias("buckets"), F.first(names).alias("streams")]
 
 
 def _callable(packer: Packer) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

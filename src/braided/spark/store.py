@@ -73,7 +73,7 @@ class Meta:
     next_chunk: int = 0
     results: int = 0
     batches: int = 0
-    tallies: list[list[list[int]]] = field(default_factory=list)
+    learned: dict[str, Any] = field(default_factory=dict)
 
     @property
     def watermark_us(self) -> int | None:
@@ -97,6 +97,8 @@ class Meta:
                 f"this checkpoint holds state of format {version}; this version of Braided reads format "
                 f"{FORMAT}; run it with the version that wrote it, or start a new checkpoint"
             )
+        if "tallies" in said:  # before 0.2 the operator kept nothing else
+            said["learned"] = {"tallies": said.pop("tallies")}
         said["streams"] = [
             StreamMeta(**{**s, "chunks": [Chunk(**c) for c in s["chunks"]]}) for s in said["streams"]
         ]

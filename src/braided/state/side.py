@@ -129,6 +129,10 @@ class SideState:
         """The event times of rows."""
         return self._times[positions - self.base]
 
+    def times_between(self, start: int, stop: int) -> Int64s:
+        """The event times of the rows from one position up to another."""
+        return self._times[start - self.base : stop - self.base]
+
     def reserve(self, rows: int) -> Mark:
         """Make room for so many rows; the mark undoes what is appended from here on."""
         self._make_room(rows)

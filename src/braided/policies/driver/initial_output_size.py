@@ -10,8 +10,9 @@ anew after each buffer, because that buffer's rows are then stored.
 | buffer_j | `waiting_rows[j]` |
 | ht_l | `stored_rows[l]` |
 
->>> InitialOutputSize().choose(Turn(waiting_rows=(10, 10), stored_rows=(5, 100)))
-0
+>>> turn = Turn(waiting_rows=(10, 10), stored_rows=(5, 100))
+>>> [InitialOutputSize().score(turn, stream) for stream in (0, 1)]
+[1000, 50]
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from braided.policies.decisions import Turn
 
 @dataclass(frozen=True)
 class InitialOutputSize:
-    """Largest expected output first; ties go to the larger buffer, then to the earlier stream."""
+    """Largest expected output first."""
 
-    def choose(self, turn: Turn) -> int:
-        """The waiting stream with the largest expected output."""
-        waiting = [j for j, rows in enumerate(turn.waiting_rows) if rows]
-        return max(waiting, key=lambda j: (self._expected(turn, j), turn.waiting_rows[j], -j))
+    def score(self, turn: Turn, stream: int) -> float:
+        """Pairs to compare: the expected output, but for the join's selectivity."""
+        others = (rows for other, rows in enumerate(turn.stored_rows) if other != stream)
+        return turn.waiting_rows[stream] * math.prod(others)
 
-    def _expected(self, turn: Turn, j: int) -> int:
-        others = (rows for stream, rows in enumerate(turn.stored_rows) if stream != j)
-        return turn.waiting_rows[j] * math.prod(others)
+    def reason(self, turn: Turn, stream: int) -> str:
+        """The same in words."""
+        return f"{turn.waiting_rows[stream]:,} rows x what the others store: {self.score(turn, stream):.3g}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from braided.policies.decisions import HalfJoinCounts, Turn
+from braided.policies.decisions import Turn
 
 
 @dataclass(frozen=True)
 class Fixed:
     """The query's own order."""
 
-    def order(self, driver: int, turn: Turn, counts: HalfJoinCounts) -> tuple[int, ...]:
+    profile_rows: int = 0
+
+    def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
         """Every stream but the driver, in the order of the query."""
         return tuple(s for s in range(len(turn.stored_rows)) if s != driver)

@@ -1,11 +1,13 @@
 """Selectivity: the partner with the smallest expected fan-out is probed first.
 
-A probe that finds nothing ends the search, so partners that rarely match save the work of all
-others. The fan-out is what was observed for this half-join (matches per probe); until enough probes
-were seen, one match is assumed and the smaller state goes first.
+    fan-out_l = sigma_jl * |ht_l|
 
->>> seen = HalfJoinCounts(probes=((0, 200, 200),) * 3, matches=((0, 400, 10),) * 3)
->>> Selectivity().order(0, Turn((1, 1, 1), (9, 9, 9)), seen)
+A probe that finds nothing ends the search, so partners that rarely match save the work of all others. The
+selectivity is the user's, or what was seen lately of this half-join; while nothing is known, one match is
+assumed and the smaller state goes first.
+
+>>> known = ((None, 0.5, 0.01),) * 3
+>>> Selectivity().order(0, Turn((1, 1, 1), (9, 9, 9), selectivity=known))
 (2, 1)
 """
 
@@ -13,23 +15,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from braided.policies.decisions import HalfJoinCounts, Turn
+from braided.policies.decisions import Turn
 
 
 @dataclass(frozen=True)
 class Selectivity:
     """Smallest expected fan-out first."""
 
-    enough_probes: int = 100
+    profile_rows: int = 0
 
-    def order(self, driver: int, turn: Turn, counts: HalfJoinCounts) -> tuple[int, ...]:
+    def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
         """Every stream but the driver, by expected fan-out, then by stored rows."""
         partners = [s for s in range(len(turn.stored_rows)) if s != driver]
 
         def expected(partner: int) -> tuple[float, int, int]:
-            probes = counts.probes[driver][partner]
-            known = probes >= self.enough_probes
-            fan_out = counts.matches[driver][partner] / probes if known else 1.0
-            return fan_out, turn.stored_rows[partner], partner
+            fan_out = turn.fan_out(driver, partner)
+            return 1.0 if fan_out is None else fan_out, turn.stored_rows[partner], partner
 
         return tuple(sorted(partners, key=expected))

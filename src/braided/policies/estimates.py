@@ -1,0 +1,48 @@
+"""How selective each half-join is, from what was seen lately.
+
+Every turn brings evidence: so many rows of stream i were compared with so many stored rows of j, and so many
+pairs matched. Evidence fades by half with every 4,000 probes, so that the estimate follows drifting data and
+one small batch does not decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from braided.policies.decisions import Int64s
+
+HALF_LIFE = 4_000
+_ENOUGH_PROBES = 100
+
+
+class Estimates:
+    """Fading sums of probes, pairs compared, and matches, for each (probing, probed) pair of streams."""
+
+    def __init__(self, streams: int, given: Mapping[tuple[int, int], float] | None = None) -> None:
+        self.sums = np.zeros((3, streams, streams))
+        self._given = given or {}
+
+    def add(self, driver: int, probes: Int64s, matches: Int64s, stored: Sequence[int]) -> None:
+        """A turn's evidence, one number per stream; `stored` is what the rows were compared with."""
+        fading = 0.5 ** (probes / HALF_LIFE)
+        fresh = np.stack([probes, probes * np.asarray(stored, np.float64), matches])
+        self.sums[:, driver] = self.sums[:, driver] * fading + fresh
+
+    def selectivity(self) -> tuple[tuple[float | None, ...], ...]:
+        """The share of pairs that match; None where too little was seen, the user's where it was given."""
+        probes, pairs, matches = self.sums
+        known = (probes >= _ENOUGH_PROBES) & (pairs > 0)
+        share = np.divide(matches, pairs, out=np.zeros_like(pairs), where=pairs > 0)
+        streams = range(len(probes))
+        return tuple(
+            tuple(self._given.get((i, j), float(share[i, j]) if known[i, j] else None) for j in streams)
+            for i in streams
+        )
+
+    def copy(self) -> Estimates:
+        """The same, to go back to."""
+        other = Estimates(len(self.sums[0]), self._given)
+        other.sums = self.sums.copy()
+        return other

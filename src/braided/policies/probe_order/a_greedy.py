@@ -1,0 +1,55 @@
+"""A-greedy: the partner that drops most of what the earlier ones left is probed next (Babu et al. 2004).
+
+Partners are not independent: one that drops many rows may drop the same rows as another. So some rows of
+each buffer are *profiled*: how many rows of every partner they match, whether or not the order would have
+come so far. With them the fan-out of a partner given the partners before it is
+
+    fan-out(l | chosen) = sum of w * c_l / sum of w,    w = product of c_k over chosen k
+
+and the invariant is: at every position, no later partner has a smaller one. It is restored when it is
+violated by the factor `alpha`; a smaller difference is noise.
+
+>>> rows = np.array([[0, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
+>>> AGreedy().order(0, Turn((4, 0, 0), (9, 9, 9), order=(1, 2), profile=rows))  # equal: nothing to gain
+(1, 2)
+>>> rows = np.array([[0, 1, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1]])
+>>> AGreedy().order(0, Turn((4, 0, 0), (9, 9, 9), order=(1, 2), profile=rows))
+(2, 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from braided.policies.decisions import Turn
+
+
+@dataclass(frozen=True)
+class AGreedy:
+    """Smallest fan-out given what was chosen before."""
+
+    alpha: float = 1.05
+    profile_rows: int = 256
+
+    def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
+        """The last order, where it still holds; else anew from the first violation on."""
+        partners = tuple(s for s in range(len(turn.stored_rows)) if s != driver)
+        left = list(turn.order or partners)
+        profile = turn.profile
+        if profile is None or not len(profile):
+            return tuple(left)
+        weights = np.ones(len(profile))
+        chosen: list[int] = []
+        while left:
+            if not weights.any():  # nothing comes so far: the rest does not matter
+                return (*chosen, *left)
+            fan_out = {p: float(weights @ profile[:, p]) / float(weights.sum()) for p in left}
+            best = min(left, key=lambda p: fan_out[p])
+            current = left[0]
+            taken = best if fan_out[current] > self.alpha * fan_out[best] else current
+            chosen.append(taken)
+            left.remove(taken)
+            weights = weights * profile[:, taken]
+        return tuple(chosen)
