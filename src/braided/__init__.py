@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from braided.local.activation import BatchReport
     from braided.local.local_join import LocalJoin
     from braided.local.run import run_local
     from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BatchPurge": "query.tuning",
+    "BatchReport": "local.activation",
     "BraidedError": "query.errors",
     "CountWindow": "query.windows",
     "HalfJoinStatistics": "policies.statistics",
@@ -51,6 +53,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "BatchPurge",
+    "BatchReport",
     "BraidedError",
     "CountWindow",
     "HalfJoinStatistics",

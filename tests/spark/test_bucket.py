@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.spark import blobs, bucket, pack
+from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.spark import blobs, bucket, measures, pack
 from braided.spark.bucket import Bucket, Packed
 from braided.spark.labels import labels
 from braided.spark.pack import Packer
@@ -92,6 +93,48 @@ def test_oracle_buckets_give_the_definitions_bag(rows: int, key_type: str) -> No
         cluster = Cluster(query, tables)
         found = [cluster.push(b) for b in batches(tables, rows)]
         assert_same_bag(pa.concat_tables(found), expected(query, tables))
+
+
+@pytest.mark.parametrize("driver", DRIVER_POLICIES)
+@pytest.mark.parametrize("order", PROBE_ORDER_POLICIES)
+def test_oracle_every_mix_of_policies_gives_the_same_bag(driver: Any, order: Any) -> None:
+    for streams, rows in ((2, 7), (3, 50), (5, 20)):
+        names = names_of(streams)
+        tuning = bd.Tuning(driver_stream=driver, probe_order=order)
+        query = bd.JoinQuery([stream(n, f"{20 * streams} us") for n in names], tuning=tuning)
+        tables = random_tables(streams, names, rows=150 // streams, keys=streams)
+        cluster = Cluster(query, tables)
+        found = pa.concat_tables([cluster.push(b) for b in batches(tables, rows)])
+        assert found.num_rows > 0
+        assert_same_bag(found, expected(query, tables))
+
+
+def test_numbers_of_all_buckets_come_together() -> None:
+    names = names_of(3)
+    tables = random_tables(1, names, rows=200, keys=40, nulls=False)
+    hot = pa.array([7 if i % 2 else k for i, k in enumerate(tables["s0"]["k"].to_pylist())])
+    tables["s0"] = tables["s0"].set_column(0, "k", hot)
+    cluster = Cluster(bd.JoinQuery([stream(n, "1 hour") for n in names]), tables)
+    found = cluster.push(tables)
+    seen = measures.combined(names, cluster.metrics)
+    rows = sum(t.num_rows for t in tables.values())
+    assert seen["results"] == found.num_rows
+    assert seen["batch_rows"] == rows
+    assert seen["hottest_key_rows"] >= tables["s0"].num_rows // 2
+    assert seen["buckets"] == BUCKETS
+    assert set(seen["driver_streams"]) == set(names)
+    assert all({d, *seen["probe_orders"][d]} == set(names) for d in names)
+
+
+def test_the_epoch_is_a_newest_time_like_any_other() -> None:
+    names = names_of(2)
+    tables = {n: random_tables(1, [n], rows=4)[n] for n in names}
+    at_epoch = pa.array([0] * tables["s0"].num_rows).cast(pa.timestamp("us"))
+    tables["s0"] = tables["s0"].set_column(1, "t", at_epoch)
+    cluster = Cluster(bd.JoinQuery([stream(n, "1 hour") for n in names]), tables)
+    assert {p.newest_us for rows in cluster.packed(tables) for p in rows if p.stream == 0 and p.rows_in} == {
+        0
+    }
 
 
 def test_count_windows_settle_as_in_one_process() -> None:

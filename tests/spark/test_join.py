@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
 from braided.lab.files import add_file
+from braided.spark.folders import query_folders
 from braided.testing import assert_same_bag
 from tests.spark.streams import START_US, exact, generated, query, read, results, run, write
 
@@ -46,6 +48,42 @@ def test_a_streaming_join_is_exact_over_batches_and_restarts(spark: SparkSession
     assert stored.watermark_us == seen.watermark_us
     assert 0 < sum(stored.rows.values()) < 3_000
     assert stored.results == wanted.num_rows
+
+
+def test_policies_of_every_kind_run_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    tables = generated(NAMES, 1_200)
+    write(tmp_path, tables, 2)
+    for driver, order in (("timestamp", "a-greedy"), ("consumption-rate", "fixed")):
+        root = tmp_path / driver
+        tuning = bd.Tuning(driver_stream=driver, probe_order=order)  # type: ignore[arg-type]
+        q = query(NAMES, tuning=tuning)
+        streaming = run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=2), root)
+        wanted = exact(q, tables)
+        assert_same_bag(results(root).select(wanted.column_names), wanted)
+        seen = bd.spark.metrics(streaming)
+        assert set(seen.driver_streams) == set(NAMES)
+        assert {d: set(o) for d, o in seen.probe_orders.items()} == {d: set(NAMES) - {d} for d in NAMES}
+        assert seen.driver_switches > 1_000 if driver == "timestamp" else seen.driver_switches == 12
+        assert 0 < seen.hottest_key_share < 0.2
+
+
+def test_a_querys_arena_goes_when_it_ends(spark: SparkSession, tmp_path: Path) -> None:
+    tables = generated(NAMES, 300)
+    write(tmp_path, tables, 3)
+    df = bd.spark.join(query(NAMES), read(spark, tmp_path, tables), buckets=2)
+    seen = []
+
+    def look(batch: DataFrame, _: int) -> None:
+        batch.count()
+        seen.append(len(query_folders(spark.sparkContext.applicationId)))
+
+    writer = df.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.foreachBatch(look).trigger(availableNow=True).start().awaitTermination()
+    assert max(seen) > 0
+    deadline = time.monotonic() + 20
+    while query_folders(spark.sparkContext.applicationId) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert query_folders(spark.sparkContext.applicationId) == []
 
 
 def test_batch_inputs_give_a_batch_result(spark: SparkSession, tmp_path: Path) -> None:

@@ -90,10 +90,10 @@ def _workers() -> list[int]:
     found = []
     for process in Path("/proc").iterdir():
         try:
-            command = (process / "cmdline").read_bytes()
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if process.name.isdigit() and b"braided.spark.daemon" in command:
+        if process.name.isdigit() and b"braided.spark.daemon" in arguments:
             found.append(int(process.name))
     return found
 

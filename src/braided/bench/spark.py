@@ -39,7 +39,7 @@ def run(scale: float, batches: int) -> list[Line]:
     try:
         large = _compare(folder / "large", Size(3, batches, int(400_000 * scale)), (4.0, 20.0))
         small = _compare(folder / "small", Size(3, 2 * batches, int(50_000 * scale)), (1.8, 5.0))
-        four = _four(folder / "four", Size(4, min(batches, 5), int(400_000 * scale)))
+        four = _four(folder / "four", Size(4, batches, int(400_000 * scale)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return [*large, *small, four]

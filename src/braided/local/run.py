@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from braided.local.local_join import check_rows
-from braided.query.durations import Duration, to_us
-from braided.query.errors import InvalidType, InvalidValue, UnknownName
+from braided.local.activation import BatchReport, activations
+from braided.query.durations import Duration
+from braided.query.errors import InvalidType, UnknownName
 from braided.query.join_query import JoinQuery
 from braided.runtime.engine import Engine
 from braided.runtime.intake import as_batch
-from braided.state import times
 from braided.state.storable import no_results
 
 _log = logging.getLogger("braided")
-DEFAULT_BATCH_ROWS = 50_000
 
 
 def run_local(
@@ -28,20 +26,34 @@ def run_local(
     *,
     batch_rows: int | None = None,
     batch_period: Duration | None = None,
+    buffer_rows: int | None = None,
+    on_batch: Callable[[BatchReport], object] | None = None,
 ) -> pa.Table:
     """Join tables as streams whose rows arrive in table order; all results as one table.
 
     A batch is `batch_rows` rows of each stream (50,000 if neither is given), or the rows of one
-    `batch_period` of event time. Rows that come later than their stream's `lateness` allows are set
-    aside; how many is logged as a warning.
+    `batch_period` of event time; then `buffer_rows` bounds how many rows of a stream may wait for the end of
+    the period, and rows that find the buffer full come in the next one. `on_batch` is told of every batch.
+    Rows that come later than their stream's `lateness` allows are set aside; how many is logged as a warning.
     """
     whole = _whole(query, tables)
     engine = Engine(query)
     engine.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
-    for batch in _batches(query, whole, batch_rows, batch_period):
-        found += engine.step(engine.accept(batch, borrow=True), eager=False)
+    spent = passed = 0.0
+    for number, now in enumerate(activations(query, whole, batch_rows, batch_period, buffer_rows)):
+        began = time.process_time()
+        results = list(engine.step(engine.accept(now.batch, borrow=True), eager=False))
+        seconds = time.process_time() - began
+        found += results
+        spent, passed = spent + seconds, passed + (now.period_seconds or 0.0)
+        if on_batch is not None:
+            rows = {name: now.batch[name].num_rows if name in now.batch else 0 for name in query.names}
+            new = sum(table.num_rows for table in results)
+            on_batch(BatchReport(number, rows, now.held_back, new, seconds, now.period_seconds))
     found += engine.finish()
+    if passed:
+        _log.info("the CPU was idle for %.1f %% of the time between activations", 100 * (1 - spent / passed))
     _warn_of_late_rows(engine)
     return pa.concat_tables(found) if found else no_results(engine.schema)
 
@@ -61,52 +73,6 @@ def _whole(query: JoinQuery, tables: Mapping[str, Any]) -> dict[str, pa.RecordBa
             f"run_local: the query has no stream {unknown[0]!r}; it has {', '.join(query.names)}"
         )
     return {name: as_batch(by_name[name], tables[name], None) for name in query.names}
-
-
-def _batches(
-    query: JoinQuery,
-    whole: Mapping[str, pa.RecordBatch],
-    batch_rows: int | None,
-    batch_period: Duration | None,
-) -> Iterator[dict[str, pa.RecordBatch]]:
-    if batch_period is not None:
-        if batch_rows is not None:
-            raise InvalidValue("run_local: give batch_rows or batch_period, not both")
-        return _by_period(query, whole, to_us(batch_period, owner="batch_period"))
-    rows = DEFAULT_BATCH_ROWS if batch_rows is None else batch_rows
-    check_rows("batch_rows", rows)
-    return _by_rows(whole, rows)
-
-
-def _by_rows(whole: Mapping[str, pa.RecordBatch], rows: int) -> Iterator[dict[str, pa.RecordBatch]]:
-    longest = max(batch.num_rows for batch in whole.values())
-    for start in range(0, longest, rows):
-        yield {n: b.slice(start, rows) for n, b in whole.items() if start < b.num_rows}
-
-
-def _by_period(
-    query: JoinQuery, whole: Mapping[str, pa.RecordBatch], period_us: int
-) -> Iterator[dict[str, pa.RecordBatch]]:
-    """A row arrives when its stream's newest time so far comes; a batch is a period of arrivals."""
-    if period_us <= 0:
-        raise InvalidValue("run_local: batch_period must be longer than zero")
-    arrived = {}
-    for stream in query.streams:
-        if stream.time is None:
-            raise InvalidValue(f"run_local: batch_period needs a time column in stream {stream.name!r}")
-        event_us = times.event_times(stream, whole[stream.name].column(stream.time)).us
-        arrived[stream.name] = np.maximum.accumulate(event_us) if len(event_us) else event_us
-    started = [a[0] for a in arrived.values() if len(a)]
-    if not started:
-        return
-    ends = {n: (a - min(started)) // period_us for n, a in arrived.items()}
-    for period in np.unique(np.concatenate(list(ends.values()))):
-        batch = {}
-        for name, periods in ends.items():
-            low, high = np.searchsorted(periods, [period, period + 1])
-            if high > low:
-                batch[name] = whole[name].slice(low, high - low)
-        yield batch
 
 
 def _warn_of_late_rows(engine: Engine) -> None:
