@@ -44,7 +44,8 @@ compat: $(VENV)/ready
 	  [ -x $$env/bin/pytest ] || { $(PYTHON) -m venv $$env && $$env/bin/python -m pip install --quiet \
 	    --disable-pip-version-check "pyspark==$$version.*" -e '.[lab]' 'pandas<3' protobuf hypothesis pytest; } || exit 1; \
 	  echo "Spark $$version"; \
-	  PYSPARK_PYTHON=$$PWD/$$env/bin/python $$env/bin/python -m pytest tests/spark/test_join.py tests/spark/test_types.py || exit 1; \
+	  PYSPARK_PYTHON=$$PWD/$$env/bin/python $$env/bin/python -m pytest -W ignore::ResourceWarning \
+	    -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/test_join.py tests/spark/test_types.py || exit 1; \
 	done
 
 clean:

@@ -82,6 +82,19 @@ def test_alternating_policies_process_row_by_row(driver: str) -> None:
         assert live.stats().driver_switches == runs[-1] + 1
 
 
+@pytest.mark.parametrize("driver", DRIVER_POLICIES)
+def test_driven_rows_say_how_far_a_batch_is(driver: str) -> None:
+    names = names_of(3)
+    live = bd.LocalJoin(bd.JoinQuery([bd.Stream(n, key="k") for n in names], tuning=tuned(driver)))
+    tables = random_tables(1, names, rows=2_000, keys=20, nulls=False)
+    total = sum(t.num_rows for t in tables.values())
+    driven = [live.stats().driven_rows for _ in live.stream(tables, chunk_rows=50_000)]
+    assert len(driven) > 10
+    assert driven == sorted(driven)
+    assert 0 < driven[0] < driven[-1] <= total
+    assert live.stats().driven_rows == total
+
+
 def test_whole_buffers_are_one_switch_each() -> None:
     names = names_of(4)
     live = bd.LocalJoin(bd.JoinQuery([stream(n) for n in names]))

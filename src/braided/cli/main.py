@@ -1,4 +1,4 @@
-"""The command line: `braided demo`, `braided bench engine`.
+"""The command line: `braided demo`, `braided bench NAME`, `braided lab NAME`.
 
 Exit status 0, or 1 with one clear message on standard error and no traceback for a user's mistake;
 `--debug` shows the traceback.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +32,7 @@ app = typer.Typer(
     help="Braided: the adaptive multi-way stream join.", no_args_is_help=True, add_completion=False
 )
 BENCHMARKS = ("engine", "spark")
+LABS = ("driver-selection",)
 
 
 def _version(asked: bool) -> None:
@@ -96,6 +98,31 @@ def _benchmark(name: str, scale: float, repeats: int, batches: int) -> list[Line
     from braided.bench import spark  # noqa: PLC0415
 
     return spark.run(scale, batches)
+
+
+@app.command()
+def lab(
+    name: Annotated[str, typer.Argument(help=f"Which paper: {', '.join(LABS)}.")],
+    out: Annotated[Path, typer.Option(help="Where JSON, Markdown and figures go.")] = Path("out/lab"),
+    quick: Annotated[bool, typer.Option("--quick", help="Reduced size and fewer repetitions.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the generated data.")] = 1,
+) -> None:
+    """Repeat a paper's experiments, and say which of its claims hold."""
+    if name not in LABS:
+        raise InvalidValue(f"no lab {name!r}; {did_you_mean(name, LABS)}")
+    try:
+        from braided.lab import driver_selection  # noqa: PLC0415  (needs the lab's packages)
+    except ImportError as missing:
+        raise InvalidValue(
+            f"this lab needs {missing.name}; install it with: pip install 'braided[lab]'"
+        ) from None
+    report = driver_selection.lab(out, quick=quick, seed=seed)
+    console = Console(highlight=False, soft_wrap=True)
+    for line in report.notes:
+        console.print(line, markup=False)
+    counts = Counter(claim.verdict for claim in report.claims)
+    console.print(", ".join(f"{verdict}: {number}" for verdict, number in counts.most_common()))
+    console.print(f"all claims and figures: {out}", markup=False)
 
 
 def main() -> None:

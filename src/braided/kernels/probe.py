@@ -174,11 +174,12 @@ def enumerate_combinations(
     side. `orders[driver]` is the driver and its partners in the order they are probed. `cursor` is (segment,
     next row of it, level to resume at) and is advanced; the search is over when no segment is left.
     `levels` and `walking` keep the blocks between calls. `allowance[driver, level]` is how many probes a
-    half-join may still do. `out` must hold a block at least.
+    half-join may still do. A block is never larger than `out`.
     """
     depth = orders.shape[1]
     last = depth - 1
-    hits = np.empty((3, levels.shape[2]), np.int64)
+    block_rows = min(levels.shape[2], out.shape[1])
+    hits = np.empty((3, block_rows), np.int64)
     level = cursor[2]
     n = np.int64(0)
     while cursor[0] < segments.shape[0]:
@@ -192,7 +193,7 @@ def enumerate_combinations(
             if level == 0:
                 if row >= end:
                     break
-                stop = min(end, row + levels.shape[2], row + allowance[driver, 1])
+                stop = min(end, row + block_rows, row + allowance[driver, 1])
                 walking[1], probed = _first_block(sides, driver, order[1], levels[1], depth, row, stop)
                 _bound(order, bounds, levels[1], 1, walking[1])
                 row = stop if allowance[driver, 1] > probed else end
@@ -219,11 +220,10 @@ def enumerate_combinations(
                 tally[driver, level, PROBES] += members
                 _bound(order, bounds, levels[level], level, members)
                 walking[level] = _start(sides, order[level], levels[level], members)
-        cursor[1] = row
         if full:
+            cursor[1] = row
             break
-        cursor[0] += 1
-        cursor[1] = 0
+        cursor[0], cursor[1] = cursor[0] + 1, 0
     cursor[2] = level
     return n
 

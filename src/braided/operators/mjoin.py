@@ -95,6 +95,7 @@ class Learned:
     estimates: Estimates
     switches: int = 0
     profile_probes: int = 0
+    driven_rows: int = 0
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     profiles: dict[int, Int64s] = field(default_factory=dict)
     turns: tuple[Decided, ...] = ()
@@ -109,7 +110,8 @@ class Learned:
         """The same, to go back to."""
         return Learned(
             self.probes.copy(), self.same_key.copy(), self.matches.copy(), self.estimates.copy(),
-            self.switches, self.profile_probes, dict(self.orders), dict(self.profiles), self.turns,
+            self.switches, self.profile_probes, self.driven_rows, dict(self.orders), dict(self.profiles),
+            self.turns,
         )  # fmt: skip
 
     def kept(self) -> dict[str, Any]:
@@ -119,6 +121,7 @@ class Learned:
             "estimates": self.estimates.sums.tolist(),
             "switches": self.switches,
             "profile_probes": self.profile_probes,
+            "driven_rows": self.driven_rows,
             "orders": [list(self.orders.get(i, ())) for i in range(len(self.probes))],
         }
 
@@ -128,7 +131,8 @@ class Learned:
             mine[:] = given
         if kept.get("estimates"):
             self.estimates.sums[:] = kept["estimates"]
-        self.switches, self.profile_probes = kept.get("switches", 0), kept.get("profile_probes", 0)
+        for count in ("switches", "profile_probes", "driven_rows"):
+            setattr(self, count, kept.get(count, 0))
         self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
 
 
@@ -141,6 +145,8 @@ class FlatJoin:
         self.learned = Learned.nothing(streams, policies)
         self._bounds = np.array(bounds.matrix, np.int64)
         self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
+        self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
+        self._out: Positions = np.empty((streams, 0), np.int32)
 
     def combinations(
         self,
@@ -181,10 +187,12 @@ class FlatJoin:
             buffer = buffers[chosen]
             decided.append(self._decide(chosen, turn, buffer, visible))
             self.learned.switches += 1
-            if all(rows for s, rows in enumerate(stored) if s != chosen):
+            if not all(rows for s, rows in enumerate(stored) if s != chosen):
+                self.learned.driven_rows += buffer.rows  # a partner is empty: nothing to find
+            else:
                 segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
                 before = self.learned.probes[chosen].copy(), self.learned.matches[chosen].copy()
-                yield from self._search(segments, decided[-1:], min(BLOCK_ROWS, buffer.rows), most_rows)
+                yield from self._search(segments, decided[-1:], most_rows)
                 self._learn(chosen, *before, stored)
             waiting[chosen] = 0
             visible[chosen] = buffer.stop
@@ -215,8 +223,7 @@ class FlatJoin:
         before = self.learned.probes.copy(), self.learned.matches.copy()
         while made := alternate(flat, limits, taken, stops, segments):
             self.learned.switches += made
-            longest = int((segments[:made, STOP] - segments[:made, START]).max())
-            yield from self._search(segments[:made], decided, min(BLOCK_ROWS, longest), most_rows)
+            yield from self._search(segments[:made], decided, most_rows)
         for i in waiting:
             self._learn(i, before[0][i], before[1][i], stored)
         self.learned.turns = tuple(decided)
@@ -252,30 +259,46 @@ class FlatJoin:
             driver, self.learned.probes[driver] - probes, self.learned.matches[driver] - matches, stored
         )
 
-    def _search(
-        self, segments: Int64s, decided: Sequence[Decided], block_rows: int, most_rows: int
-    ) -> Iterator[Positions]:
+    def _room(self, rows: int) -> Positions:
+        """Where results are written; new pages cost more than a small turn's work."""
+        if self._out.shape[1] != rows:
+            self._out = np.empty((len(self._sides), rows), np.int32)
+        return self._out
+
+    def _search(self, segments: Int64s, decided: Sequence[Decided], most_rows: int) -> Iterator[Positions]:
         streams = len(self._sides)
         orders = np.zeros((streams, streams), np.int64)
         allowance = np.zeros((streams, streams), np.int64)
         for plan in (d.plan for d in decided):
             orders[plan.driver] = plan.driver, *plan.order
             allowance[plan.driver, 1:] = plan.allowance
-        levels = np.empty((streams, level_rows(streams), min(block_rows, most_rows)), np.int64)
         walking = np.zeros(streams, np.int64)
-        sides = self._sides.copy()
         cursor: Int64s = np.zeros(3, np.int64)
-        out = np.empty((streams, min(most_rows, _MOST_ROWS)), np.int32)
+        out = self._room(min(most_rows, _MOST_ROWS))
         drivers = np.unique(segments[:, DRIVER])
+        done = self.learned.driven_rows
+        before = np.concatenate([[0], np.cumsum(segments[:, STOP] - segments[:, START])])
         while cursor[0] < len(segments):
             tally = np.zeros((streams, streams, TALLY_COLUMNS), np.int64)
             found = enumerate_combinations(
-                sides, orders, self._bounds, segments, cursor, levels, walking, allowance, tally, out
+                self._sides,
+                orders,
+                self._bounds,
+                segments,
+                cursor,
+                self._levels,
+                walking,
+                allowance,
+                tally,
+                out,
             )
             for driver in drivers:
                 partners = orders[driver, 1:]
                 self.learned.probes[driver, partners] += tally[driver, 1:, PROBES]
                 self.learned.same_key[driver, partners] += tally[driver, 1:, SAME_KEY]
                 self.learned.matches[driver, partners] += tally[driver, 1:, MATCHES]
+            here = cursor[0]
+            begun = cursor[1] - segments[here, START] if here < len(segments) and cursor[1] else 0
+            self.learned.driven_rows = done + int(before[here] + begun)
             if found:
                 yield out[:, :found].copy()

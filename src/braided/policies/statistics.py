@@ -48,7 +48,7 @@ class Statistics:
 
     `driver_streams` and `probe_orders` are the latest batch's; `driver_switches` counts the runs of rows of
     one driver stream (a whole buffer is one run), `profile_probes` what the probe-order policy looked up to
-    decide.
+    decide, `driven_rows` the rows whose turn has come (all stored rows, between batches).
     """
 
     results: int
@@ -61,6 +61,7 @@ class Statistics:
     probe_orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     driver_switches: int = 0
     profile_probes: int = 0
+    driven_rows: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values; a half-join is named "probing->probed"."""
@@ -78,4 +79,5 @@ class Statistics:
             "probe_orders": {name: list(order) for name, order in self.probe_orders.items()},
             "driver_switches": self.driver_switches,
             "profile_probes": self.profile_probes,
+            "driven_rows": self.driven_rows,
         }

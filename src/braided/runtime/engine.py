@@ -177,6 +177,7 @@ class Engine:
             probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for p in plans},
             driver_switches=learned.switches,
             profile_probes=learned.profile_probes,
+            driven_rows=learned.driven_rows,
         )
 
     def reasons(self) -> Iterator[str]:

@@ -27,7 +27,7 @@ _STREAM = (
 _HALF_JOIN = ("probes", "same_key", "matches")
 _LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
 _GENERAL = (
-    "results", "driver_switches", "profile_probes", "batches", "watermark_us", "buckets",
+    "results", "driver_switches", "profile_probes", "driven_rows", "batches", "watermark_us", "buckets",
     "largest_bucket_rows", "state_bytes", "state_chunks",
     "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
 )  # fmt: skip
@@ -54,6 +54,7 @@ def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
         "results": seen.results,
         "driver_switches": seen.driver_switches,
         "profile_probes": seen.profile_probes,
+        "driven_rows": seen.driven_rows,
         "batches": seen.batches,
         "watermark_us": seen.watermark_us,
         "buckets": 1,
@@ -176,6 +177,7 @@ def _statistics(streams: Sequence[str], values: Mapping[str, Any]) -> Statistics
         results=values["results"] or 0,
         driver_switches=values["driver_switches"] or 0,
         profile_probes=values["profile_probes"] or 0,
+        driven_rows=values["driven_rows"] or 0,
         driver_streams=values["driver_streams"],
         probe_orders=values["probe_orders"],
         batches=values["batches"] or 0,

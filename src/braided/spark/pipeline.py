@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -17,7 +18,7 @@ from braided.query.errors import InvalidType, InvalidValue, UnknownName, require
 from braided.query.join_query import RESULT_TIME, JoinQuery
 from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
-from braided.spark.batch import batch_join
+from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.builder import check_session
 from braided.spark.folders import remove_at_exit, remove_with_queries
 from braided.spark.labels import MAX_BUCKETS
@@ -56,7 +57,8 @@ def join(
         start_early(ordered[0].sparkSession)
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), JOINED, "Append", "None")
     else:
-        joined = grouped.applyInArrow(batch_join(plan), "blob binary")
+        piecewise = not pyspark.__version__.startswith("4.0.")
+        joined = grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), "blob binary")
         return joined.mapInArrow(unpack, _spark_schema(plan, ordered))
     result = joined.observe(OBSERVED, *_observations(query)).mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
@@ -151,8 +153,14 @@ def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
                 f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
                 "it must be a timestamp; cast it"
             )
-    schema = to_arrow_schema(df.schema, timezone="UTC")
-    return pa.schema([(f.name, f.type) for f in schema])
+    return pa.schema([(f.name, _in_utc(f.type)) for f in to_arrow_schema(df.schema)])
+
+
+def _in_utc(type_: pa.DataType) -> pa.DataType:
+    """Spark hands timestamps to Python in UTC, whatever zone the session shows them in."""
+    if pa.types.is_timestamp(type_) and type_.tz is not None:
+        return pa.timestamp(type_.unit, tz="UTC")
+    return type_
 
 
 def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
