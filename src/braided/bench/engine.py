@@ -8,6 +8,7 @@ Every figure is the median of several runs, taken in turns with the run it is co
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -93,6 +94,7 @@ def run(scale: float, repeats: int) -> list[Line]:
         _against_ourselves("3 streams, text keys of 12 characters", text, three, 3.0, repeats),
         _against_ourselves("3 streams, rows doubled, run twice as long", longer, three, 2.2, repeats),
         _against_ourselves("3 streams, rows doubled, twice as dense", denser, three, None, repeats),
+        _default_against_fixed(three, max(9, repeats)),
         *_live_state(three),
     ]
 
@@ -132,6 +134,19 @@ def _against_ourselves(label: str, work: Work, base: Work, bar: float | None, re
     return Line(label, ours / rival, bar, f"{ours:.3f} s", f"{rival:.3f} s (3 streams)")
 
 
+def _default_against_fixed(work: Work, repeats: int) -> Line:
+    """What deciding costs where nothing can be gained: all orders are equally good here."""
+    tables = work.tables()
+    fixed = [
+        bd.JoinQuery(streams, tuning=bd.Tuning(probe_order="fixed"))
+        for streams in itertools.permutations(work.query.streams)
+    ]
+    jobs = [lambda q=q: _run(q, work, tables) for q in (work.query, *fixed)]
+    ours, *others = _interleaved(jobs, repeats)
+    label = f"{work.streams} streams: default policies against the best fixed probe order"
+    return Line(label, ours / min(others), 1.02, f"{ours:.3f} s", f"{min(others):.3f} s")
+
+
 def _live_state(work: Work) -> list[Line]:
     """Largest live state after any batch, against the bytes allowed for the rows inside the windows."""
     tables, live = work.tables(), bd.LocalJoin(work.query)
@@ -167,7 +182,11 @@ def _frame(table: pa.Table, i: int) -> pl.DataFrame:
 
 
 def _join(work: Work, tables: dict[str, pa.Table]) -> int:
-    return int(bd.run_local(work.query, tables, batch_rows=max(1, work.rows // BATCHES)).num_rows)
+    return _run(work.query, work, tables)
+
+
+def _run(query: bd.JoinQuery, work: Work, tables: dict[str, pa.Table]) -> int:
+    return int(bd.run_local(query, tables, batch_rows=max(1, work.rows // BATCHES)).num_rows)
 
 
 def _interleaved(jobs: Sequence[Callable[[], int]], repeats: int) -> list[float]:
