@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
-from braided.lab.files import add_file
+from braided.lab.files import add_file, committed_files
 
 START_US = 1_700_000_000_000_000
 
@@ -69,7 +69,9 @@ def run(df: DataFrame, root: Path, **options: Any) -> StreamingQuery:
 
 
 def results(root: Path) -> pa.Table:
-    """What the sink holds."""
+    """What the sink holds: its committed files; a failed attempt may still be writing others."""
+    if (root / "out" / "_spark_metadata").exists():
+        return pa.concat_tables([pq.read_table(path) for path in committed_files(root / "out")])
     return pq.read_table(root / "out")
 
 

@@ -192,7 +192,7 @@ class FlatJoin:
             else:
                 segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
                 before = self.learned.probes[chosen].copy(), self.learned.matches[chosen].copy()
-                yield from self._search(segments, decided[-1:], most_rows)
+                yield from self._search(segments, *self._orders(decided[-1:]), most_rows)
                 self._learn(chosen, *before, stored)
             waiting[chosen] = 0
             visible[chosen] = buffer.stop
@@ -221,9 +221,10 @@ class FlatJoin:
         segments = np.empty((_SEGMENTS, SEEN + len(sides)), np.int64)
         flat = np.concatenate(keys)
         before = self.learned.probes.copy(), self.learned.matches.copy()
+        orders, allowance = self._orders(decided)
         while made := alternate(flat, limits, taken, stops, segments):
             self.learned.switches += made
-            yield from self._search(segments[:made], decided, most_rows)
+            yield from self._search(segments[:made], orders, allowance, most_rows)
         for i in waiting:
             self._learn(i, before[0][i], before[1][i], stored)
         self.learned.turns = tuple(decided)
@@ -265,13 +266,19 @@ class FlatJoin:
             self._out = np.empty((len(self._sides), rows), np.int32)
         return self._out
 
-    def _search(self, segments: Int64s, decided: Sequence[Decided], most_rows: int) -> Iterator[Positions]:
-        streams = len(self._sides)
-        orders = np.zeros((streams, streams), np.int64)
-        allowance = np.zeros((streams, streams), np.int64)
+    def _orders(self, decided: Sequence[Decided]) -> tuple[Int64s, Int64s]:
+        """The plans of driver streams as the kernel takes them: orders, and what is left of allowances."""
+        orders, allowance = np.zeros((2, len(self._sides), len(self._sides)), np.int64)
         for plan in (d.plan for d in decided):
             orders[plan.driver] = plan.driver, *plan.order
             allowance[plan.driver, 1:] = plan.allowance
+        return orders, allowance
+
+    def _search(
+        self, segments: Int64s, orders: Int64s, allowance: Int64s, most_rows: int
+    ) -> Iterator[Positions]:
+        """The combinations that the rows of some segments complete."""
+        streams = len(self._sides)
         walking = np.zeros(streams, np.int64)
         cursor: Int64s = np.zeros(3, np.int64)
         out = self._room(min(most_rows, _MOST_ROWS))

@@ -153,14 +153,15 @@ def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
                 f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
                 "it must be a timestamp; cast it"
             )
-    return pa.schema([(f.name, _in_utc(f.type)) for f in to_arrow_schema(df.schema)])
+    return pa.schema([(f.name, f.type) for f in _in_arrow(df.schema)])
 
 
-def _in_utc(type_: pa.DataType) -> pa.DataType:
-    """Spark hands timestamps to Python in UTC, whatever zone the session shows them in."""
-    if pa.types.is_timestamp(type_) and type_.tz is not None:
-        return pa.timestamp(type_.unit, tz="UTC")
-    return type_
+def _in_arrow(schema: StructType) -> pa.Schema:
+    """With timestamps in UTC, as Spark hands them to Python."""
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # earlier releases of Spark take no zone: it is always UTC
+        return to_arrow_schema(schema)
 
 
 def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
