@@ -23,8 +23,8 @@ def test_bench_engine_prints_every_line_with_its_bar() -> None:
     done = braided("bench", "engine", "--scale", "0.01", "--repeats", "1", "--json")
     assert done.returncode == 0, done.stderr
     lines = json.loads(done.stdout)
-    assert len(lines) == 9
-    assert {line["bar"] for line in lines} == {1.2, 1.5, 3.0, 2.2, 1.0, 1.3, None}
+    assert len(lines) == 10
+    assert {line["bar"] for line in lines} == {1.2, 1.5, 3.0, 2.2, 1.02, 1.0, 1.3, None}
     assert all(line["ratio"] > 0 for line in lines)
 
 
@@ -33,3 +33,6 @@ def test_a_mistake_is_one_line_and_status_1() -> None:
     assert done.returncode == 1
     assert done.stderr.strip() == "braided: no benchmark 'engin'; did you mean 'engine'?"
     assert "Traceback" in braided("--debug", "bench", "engin").stderr
+    done = braided("lab", "driver")
+    assert done.returncode == 1
+    assert "no lab 'driver'" in done.stderr

@@ -116,8 +116,9 @@ def lab(
         raise InvalidValue(
             f"this lab needs {missing.name}; install it with: pip install 'braided[lab]'"
         ) from None
-    report = driver_selection.lab(out, quick=quick, seed=seed)
     console = Console(highlight=False, soft_wrap=True)
+    with Console(stderr=True).status(f"lab {name}") as status:
+        report = driver_selection.lab(out, quick=quick, seed=seed, say=status.update)
     for line in report.notes:
         console.print(line, markup=False)
     counts = Counter(claim.verdict for claim in report.claims)

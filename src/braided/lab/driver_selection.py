@@ -8,7 +8,7 @@ batches is left out, as in the paper.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -42,6 +42,10 @@ class Cell:
 Cells = dict[tuple[str, str, str], Cell]
 
 
+def _nothing(_: str) -> None:
+    """Keep quiet."""
+
+
 def parameters() -> dict[str, Any]:
     """As committed."""
     text = resources.files("braided.lab").joinpath("parameters/driver-selection.json").read_text()
@@ -49,13 +53,14 @@ def parameters() -> dict[str, Any]:
     return found
 
 
-def lab(out: Path, *, quick: bool, seed: int) -> Report:
-    """All experiments; writes JSON, Markdown and figures."""
+def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = _nothing) -> Report:
+    """All experiments; writes JSON, Markdown and figures; `say` is told how far it is."""
     given = parameters()
     size = given["quick" if quick else "full"]
     report = Report("driver-selection", seed, {**given, **size, "quick": quick})
-    cells = measured(given, size["rows"], size["repetitions"], seed)
+    cells = measured(given, size["rows"], size["repetitions"], seed, say)
     report.rows += list(_rows(cells))
+    say("joins of more streams")
     report.rows += list(_beyond(given, seed, quick=quick))
     driver_claims.add(report, cells)
     report.write(out)
@@ -63,13 +68,16 @@ def lab(out: Path, *, quick: bool, seed: int) -> Report:
     return report
 
 
-def measured(given: Mapping[str, Any], rows: int, repetitions: int, seed: int) -> Cells:
+def measured(
+    given: Mapping[str, Any], rows: int, repetitions: int, seed: int, say: Callable[[str], object] = _nothing
+) -> Cells:
     """Every data set, period and policy, so many times."""
     policies = given["policies"]
     cells: Cells = {}
     _one_run(given, dataset("I", 5_000, given, seed=seed), 5_000, 10, BASE)  # warm
     for repetition in range(repetitions):
         for name in NAMES:
+            say(f"repetition {repetition + 1} of {repetitions}, data set {name}")
             tables = dataset(name, rows, given, seed=seed + repetition)
             for batches, period in zip(given["batches"], given["period_names"], strict=True):
                 order = policies[repetition % len(policies) :] + policies[: repetition % len(policies)]

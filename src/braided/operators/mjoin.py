@@ -59,7 +59,7 @@ from braided.state.side import SideState
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
 _SEGMENTS = 4096  # how many are made at a time when streams alternate
-_PROFILED_ROWS = 512  # how many profiled rows of a stream are remembered
+_PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
 
