@@ -30,8 +30,7 @@ bench: $(VENV)/ready
 
 chaos: $(VENV)/ready
 	$(BIN)/python -m braided.bench.chaos --kills 20 --suicide
-	$(BIN)/python -m braided.bench.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 \
-	  --master 'local-cluster[2,1,2048]'
+	$(BIN)/python -m braided.bench.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 --master cluster
 
 soak: $(VENV)/ready
 	$(BIN)/python -m braided.bench.soak --batches 300

@@ -22,7 +22,7 @@ def test_a_killed_executor_and_two_attempts_at_once(tmp_path: Path) -> None:
         batches=6,
         trouble=Trouble(suicide=True, dawdle=True),
         executor_kills=1,
-        master="local-cluster[2,1,1024]",
+        master="cluster",
     )
     assert report.executor_kills == 1
     assert report.second_attempts > 0

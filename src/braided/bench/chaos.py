@@ -2,12 +2,12 @@
 
 A child process runs a streaming join of three streams into Parquet files. It is killed (with its JVM) at
 random moments and started again on the same checkpoint, until all input is joined. Workers may also kill
-themselves in mid-task, executors of a local cluster may be killed, and tasks may dawdle until Spark starts
-a second attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
+themselves in mid-task, executors of a cluster may be killed, and tasks may dawdle until Spark starts a second
+attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
 input.
 
     python -m braided.bench.chaos --kills 20 --seed 1
-    python -m braided.bench.chaos --kills 0 --executor-kills 3 --dawdle --master 'local-cluster[2,1,2048]'
+    python -m braided.bench.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from braided.bench.cluster import cluster
 from braided.lab.files import add_file, committed_files
 
 NAMES = ("a", "b", "c")
@@ -53,8 +54,8 @@ class Report:
     def __str__(self) -> str:
         return (
             f"{self.kills} kills, {self.starts} starts, {self.executor_kills} executors killed, "
-            f"{self.second_attempts} second attempts, {self.seconds:.0f} s: {self.expected:,} results "
-            f"expected, missing {self.missing}, doubled {self.doubled}"
+            f"{self.second_attempts} batches with two attempts at once, {self.seconds:.0f} s: "
+            f"{self.expected:,} results expected, missing {self.missing}, doubled {self.doubled}"
         )
 
 
@@ -84,7 +85,14 @@ def campaign(
     executor_kills: int = 0,
     master: str = "local[2,4]",
 ) -> Report:
-    """Generate input, run and kill until everything is joined, compare."""
+    """Generate input, run and kill until everything is joined, compare.
+
+    The master "cluster" is a cluster of real processes, made for this campaign.
+    """
+    if master == "cluster":
+        options: dict[str, Any] = {"trouble": trouble, "executor_kills": executor_kills}
+        with cluster(2, root / "cluster.log") as address:
+            return campaign(root, kills=kills, seed=seed, batches=batches, master=address, **options)
     rng = random.Random(seed)
     began = time.perf_counter()
     generate(root, batches, seed)
@@ -93,7 +101,7 @@ def campaign(
         child = start(root, master, trouble)
         starts += 1
         while executors < executor_kills and _after_some_batches(child, root, batches, rng):
-            executors += _kill_executor(child, rng)
+            executors += _kill_executor(rng)
         if done < kills:
             _after_some_batches(child, root, batches, rng)
         code = _end(child, kill=done < kills)
@@ -146,16 +154,18 @@ def _after_some_batches(child: subprocess.Popen[bytes], root: Path, batches: int
     return child.poll() is None
 
 
-def _kill_executor(child: subprocess.Popen[bytes], rng: random.Random) -> int:
-    """Kill one of the child's executors with all its workers' parent; how many were found to kill."""
+def _kill_executor(rng: random.Random) -> int:
+    """Kill an executor that this campaign's cluster started; how many were found to kill."""
     executors = []
     for process in Path("/proc").iterdir():
         try:
-            session = int((process / "stat").read_text().rsplit(")", 1)[1].split()[3])
             command = (process / "cmdline").read_bytes()
+            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            grandparent = int(Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()[1])
         except (OSError, ValueError, IndexError):
             continue
-        if session == child.pid and b"CoarseGrainedExecutorBackend" in command:
+        mine = os.getpid() in (parent, grandparent)  # campaign -> worker -> executor
+        if mine and b"CoarseGrainedExecutorBackend" in command:
             executors.append(int(process.name))
     if not executors:
         return 0
@@ -205,6 +215,8 @@ def child(root: Path, master: str, trouble: Trouble) -> None:
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "1g",
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.multiplier": "1.5",
@@ -243,14 +255,21 @@ def _troubled(root: Path, trouble: Trouble) -> Callable[[Iterator[pa.RecordBatch
         if context is None:
             return
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        if context.attemptNumber() > 0:
-            (root / f"second-attempt-{batch}-{context.partitionId()}").touch()
-        elif trouble.suicide and batch % 3 == 1:
+        first, slow = context.attemptNumber() == 0, batch % 3 == 2 and context.partitionId() == 0
+        if first and trouble.suicide and batch % 3 == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        elif trouble.dawdle and batch % 3 == 2 and context.partitionId() == 0:
+        elif first and trouble.dawdle and slow:
+            (root / f"dawdling-{batch}").write_text(str(os.getpid()))
             time.sleep(8)
+        elif slow and _alive(root / f"dawdling-{batch}"):
+            (root / f"second-attempt-{batch}").touch()
 
     return pass_on
+
+
+def _alive(note: Path) -> bool:
+    """Whether the process that left this note still runs."""
+    return note.exists() and Path(f"/proc/{note.read_text()}").exists()
 
 
 def main() -> None:
@@ -259,10 +278,10 @@ def main() -> None:
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--batches", type=int, default=60)
-    options.add_argument("--executor-kills", type=int, default=0, help="needs a local-cluster master")
+    options.add_argument("--executor-kills", type=int, default=0, help="needs the master cluster")
     options.add_argument("--suicide", action="store_true", help="workers kill themselves, too")
     options.add_argument("--dawdle", action="store_true", help="tasks wait until a second attempt runs")
-    options.add_argument("--master", default="local[2,4]", help="for example local-cluster[2,1,2048]")
+    options.add_argument("--master", default="local[2,4]", help='Spark\'s master, or "cluster"')
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     trouble = Trouble(given.suicide, given.dawdle)
