@@ -141,6 +141,7 @@ def test_given_selectivities_decide_the_probe_order() -> None:
         ({("a", "b"): 2}, "from 0 to 1"),
         ({("a", "b"): "much"}, "must be a number"),
         (7, "must be a mapping"),
+        ({("a", "b"): 0.1, ("b", "a"): 0.9}, "given twice, as 0.1 and 0.9"),
     ],
 )
 def test_bad_selectivities_are_named(given: Any, words: str) -> None:
@@ -244,6 +245,26 @@ def test_a_greedy_sees_that_partners_drop_the_same_rows() -> None:
     for part in np.array_split(rng.permutation(keys), 4):
         live.push({"a": pa.table({"k": part})})
     assert live.stats().probe_orders["a"][1] == "d"
+
+
+def test_profiling_takes_one_row_in_64_whatever_the_batches() -> None:
+    """With batches of one row, every row was profiled: as many probes for deciding as for joining."""
+    for rows in (1, 7, 640):
+        live = bd.LocalJoin(
+            bd.JoinQuery([bd.Stream(n, key="k") for n in "ab"], tuning=tuned(order="a-greedy"))
+        )
+        for start in range(0, 640, rows):
+            keys = pa.table({"k": list(range(start, min(640, start + rows)))})
+            live.push({"a": keys, "b": keys})
+        assert live.stats().profile_probes == 2 * 640 // 64
+
+
+def test_rows_before_all_schemas_are_known_count_as_driven() -> None:
+    live = bd.LocalJoin(bd.JoinQuery([bd.Stream(n, key="k") for n in "abc"]))
+    live.push({"a": pa.table({"k": [1, 2, 3]}), "b": pa.table({"k": [1, 2]})})
+    assert live.stats().driven_rows == 5
+    live.push({"c": pa.table({"k": [1]})})
+    assert live.stats().driven_rows == 6
 
 
 # what a person sees

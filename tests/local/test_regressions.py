@@ -174,3 +174,41 @@ def test_restore_keeps_the_schemas_that_were_given() -> None:
     saved = bd.LocalJoin(query).snapshot()
     live = bd.LocalJoin(query, schemas={"a": table.schema, "b": table.schema}).restore(saved)
     assert live.push({"a": table}).column_names == ["a_k", "a_t", "b_k", "b_t", "result_time"]
+
+
+def unread_join() -> bd.LocalJoin:
+    """Rows with key 2 make the condition overflow, and so their batch fail."""
+    streams = [bd.Stream(n, key="k") for n in "ab"]
+    live = bd.LocalJoin(bd.JoinQuery(streams, where="a.n * b.n * a.n * b.n >= 0"))
+    live.push({"a": pa.table({"k": [1, 2], "n": [1, 2**62]})})
+    return live
+
+
+def test_results_kept_for_later_survive_a_later_batch_that_fails() -> None:
+    """They were read into the same list as the failing batch's, and thrown away with it."""
+    live = unread_join()
+    live.stream({"b": pa.table({"k": [1], "n": [1]})})  # never read
+    live.stream({"b": pa.table({"k": [2], "n": [2**62]})})  # fails when it is read
+    with pytest.raises(bd.BraidedError, match="its batch is undone"):
+        live.push({"a": pa.table({"k": [9], "n": [1]})})
+    assert live.end().num_rows == live.stats().results == 1
+
+
+def test_an_old_reader_that_fails_after_a_restore_leaves_the_new_one_alone() -> None:
+    live = unread_join()
+    saved = live.snapshot()
+    old = live.stream({"b": pa.table({"k": [2], "n": [2**62]})})
+    live.restore(saved)
+    live.stream({"b": pa.table({"k": [1], "n": [1]})})
+    with pytest.raises(bd.BraidedError):
+        list(old)
+    assert live.end().num_rows == live.stats().results == 1
+
+
+def test_kept_results_come_in_tables_of_the_size_asked_for() -> None:
+    live = bd.LocalJoin(bd.JoinQuery([bd.Stream(n, key="k") for n in "ab"]))
+    live.push({"a": pa.table({"k": [1] * 50})})
+    live.stream({"b": pa.table({"k": [1]})}, chunk_rows=100)
+    sizes = [t.num_rows for t in live.stream({"b": pa.table({"k": [1]})}, chunk_rows=20)]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 20

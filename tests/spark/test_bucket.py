@@ -126,6 +126,22 @@ def test_numbers_of_all_buckets_come_together() -> None:
     assert all({d, *seen["probe_orders"][d]} == set(names) for d in names)
 
 
+def test_consumption_rate_counts_each_buckets_own_rows() -> None:
+    """Rows are counted in the first bucket only, so the others did not know the streams' sizes."""
+    rng = np.random.default_rng(1)
+    sizes = [{"a": 4_000, "b": 40}, {"a": 40, "b": 400}]
+    made = [{n: pa.table({"k": rng.integers(0, 1_000, rows)}) for n, rows in size.items()} for size in sizes]
+    tuning = bd.Tuning(driver_stream="consumption-rate")
+    cluster = Cluster(bd.JoinQuery([bd.Stream(n, key="k") for n in "ab"], tuning=tuning), made[0])
+    cluster.push(made[0])
+    cluster.metrics.clear()
+    cluster.push(made[1])
+    named = len(measures.names(["a", "b"]))
+    assert [vector[named] for vector in cluster.metrics] == [
+        0
+    ] * BUCKETS  # a, which brought most, drives first
+
+
 def test_the_epoch_is_a_newest_time_like_any_other() -> None:
     names = names_of(2)
     tables = {n: random_tables(1, [n], rows=4)[n] for n in names}

@@ -27,7 +27,8 @@ DEFAULT_BATCH_ROWS = 50_000
 class BatchReport:
     """One activation: rows taken of each stream, rows held back by full buffers, results, CPU time.
 
-    `period_seconds` is None if batches are made by rows.
+    `period_seconds` is None if batches are made by rows. Results that wait for the end of all streams (with
+    count windows) belong to no batch.
     """
 
     number: int

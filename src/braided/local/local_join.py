@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -60,10 +60,8 @@ class LocalJoin:
         """
         check_rows("chunk_rows", chunk_rows)
         arrivals = self._accept("stream", batch)
-        work = self._engine.step(arrivals, piece_rows=chunk_rows, eager=True)
-        held, self._held = self._held, []
-        self._unread = itertools.chain(held, work)
-        return self._read(self._unread)
+        self._unread = self._engine.step(arrivals, piece_rows=chunk_rows, eager=True)
+        return self._read(self._unread, chunk_rows)
 
     def end(self) -> pa.Table:
         """Declare all streams ended; the results that waited for that."""
@@ -120,7 +118,7 @@ class LocalJoin:
         return self._engine.accept(batch)
 
     def _hold_unread(self) -> None:
-        """Finish a batch whose reader stopped early, and keep its results."""
+        """Finish a batch whose reader stopped early, and keep its results behind those kept already."""
         if self._unread is not None:
             unread, self._unread = self._unread, None
             try:
@@ -130,17 +128,21 @@ class LocalJoin:
                     f"an earlier stream() not read to its end failed, and its batch is undone: {wrong}"
                 ) from wrong
 
-    def _read(self, work: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    def _read(self, work: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
+        """What was kept of earlier batches, then the results of this one."""
+        while self._held and self._unread is work:
+            kept = self._held.pop(0)
+            if kept.num_rows > chunk_rows:
+                self._held.insert(0, kept.slice(chunk_rows))
+            yield kept.slice(0, chunk_rows)
         try:
             for table in work:  # noqa: UP028  (yield from would close the work with its reader)
                 yield table
         except GeneratorExit:
             return
-        except BaseException:
-            self._unread = None
-            raise
-        if self._unread is work:
-            self._unread = None
+        finally:
+            if self._unread is work and _is_over(work):
+                self._unread = None
 
     def _table(self, work: Iterator[pa.Table]) -> pa.Table:
         tables = list(work)
@@ -150,6 +152,11 @@ class LocalJoin:
     def _check_open(self, call: str) -> None:
         if self._ended:
             raise InvalidValue(f"{call}: this join has ended; make a new LocalJoin to join more rows")
+
+
+def _is_over(work: Iterator[pa.Table]) -> bool:
+    """Whether a batch has been processed to its end, or has failed."""
+    return inspect.getgeneratorstate(work) == inspect.GEN_CLOSED  # type: ignore[arg-type]
 
 
 def check_schemas(schemas: object) -> dict[str, pa.Schema]:

@@ -59,6 +59,7 @@ from braided.state.side import SideState
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
 _SEGMENTS = 4096  # how many are made at a time when streams alternate
+_PROFILE_EVERY = 64
 _PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
@@ -92,6 +93,7 @@ class Learned:
     probes: Int64s
     same_key: Int64s
     matches: Int64s
+    seen_rows: Int64s
     estimates: Estimates
     switches: int = 0
     profile_probes: int = 0
@@ -104,21 +106,28 @@ class Learned:
     def nothing(cls, streams: int, policies: Policies) -> Learned:
         """Before the first batch."""
         probes, same_key, matches = np.zeros((3, streams, streams), np.int64)
-        return cls(probes, same_key, matches, Estimates(streams, policies.given))
+        seen = np.zeros(streams, np.int64)
+        return cls(probes, same_key, matches, seen, Estimates(streams, policies.given))
 
     def copy(self) -> Learned:
         """The same, to go back to."""
-        return Learned(
-            self.probes.copy(), self.same_key.copy(), self.matches.copy(), self.estimates.copy(),
-            self.switches, self.profile_probes, self.driven_rows, dict(self.orders), dict(self.profiles),
-            self.turns,
-        )  # fmt: skip
+        return dataclasses.replace(
+            self,
+            probes=self.probes.copy(),
+            same_key=self.same_key.copy(),
+            matches=self.matches.copy(),
+            seen_rows=self.seen_rows.copy(),
+            estimates=self.estimates.copy(),
+            orders=dict(self.orders),
+            profiles=dict(self.profiles),
+        )
 
     def kept(self) -> dict[str, Any]:
         """As plain numbers, for a checkpoint; the last turns and profiles are not part of it."""
         return {
             "tallies": [t.tolist() for t in (self.probes, self.same_key, self.matches)],
             "estimates": self.estimates.sums.tolist(),
+            "seen_rows": self.seen_rows.tolist(),
             "switches": self.switches,
             "profile_probes": self.profile_probes,
             "driven_rows": self.driven_rows,
@@ -131,6 +140,7 @@ class Learned:
             mine[:] = given
         if kept.get("estimates"):
             self.estimates.sums[:] = kept["estimates"]
+        self.seen_rows[:] = kept.get("seen_rows", 0)
         for count in ("switches", "profile_probes", "driven_rows"):
             setattr(self, count, kept.get(count, 0))
         self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
@@ -148,26 +158,25 @@ class FlatJoin:
         self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
         self._out: Positions = np.empty((streams, 0), np.int32)
 
-    def combinations(
-        self,
-        sides: Sequence[SideState],
-        buffers: Sequence[Buffer],
-        most_rows: int,
-        seen_rows: tuple[int, ...] = (),
-    ) -> Iterator[Positions]:
-        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece.
+    def pass_over(self, buffers: Sequence[Buffer]) -> None:
+        """Count new rows that cannot meet anything yet, because a stream has brought nothing so far."""
+        self.learned.seen_rows += [b.rows for b in buffers]
+        self.learned.driven_rows += sum(b.rows for b in buffers)
 
-        `seen_rows` are all rows of each stream so far, this batch's included.
-        """
+    def combinations(
+        self, sides: Sequence[SideState], buffers: Sequence[Buffer], most_rows: int
+    ) -> Iterator[Positions]:
+        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece."""
         if not any(b.rows for b in buffers):
             return
+        self.learned.seen_rows += [b.rows for b in buffers]
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
         if isinstance(driver, RowPolicy):
-            yield from self._row_by_row(driver, sides, buffers, most_rows, seen_rows)
+            yield from self._row_by_row(driver, sides, buffers, most_rows)
         else:
-            yield from self._buffer_by_buffer(driver, sides, buffers, most_rows, seen_rows)
+            yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
 
     def _buffer_by_buffer(
         self,
@@ -175,14 +184,13 @@ class FlatJoin:
         sides: Sequence[SideState],
         buffers: Sequence[Buffer],
         most_rows: int,
-        seen_rows: tuple[int, ...],
     ) -> Iterator[Positions]:
         visible = [b.start for b in buffers]
         waiting = [b.rows for b in buffers]
         decided: list[Decided] = []
         while any(waiting):
             stored = tuple(v - s.first for s, v in zip(sides, visible, strict=True))
-            turn = Turn(tuple(waiting), stored, seen_rows, self.learned.estimates.selectivity())
+            turn = self._turn(waiting, stored)
             chosen = next_buffer(driver, turn)
             buffer = buffers[chosen]
             decided.append(self._decide(chosen, turn, buffer, visible))
@@ -204,7 +212,6 @@ class FlatJoin:
         sides: Sequence[SideState],
         buffers: Sequence[Buffer],
         most_rows: int,
-        seen_rows: tuple[int, ...],
     ) -> Iterator[Positions]:
         keys = [
             driver.keys(side.times_between(b.start, b.stop)) for side, b in zip(sides, buffers, strict=True)
@@ -214,7 +221,7 @@ class FlatJoin:
         stops = np.array([b.stop for b in buffers], np.int64)
         # what a row is compared with: all that was stored, and on average half of what the batch brings
         stored = tuple(b.start - s.first + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
-        turn = Turn(tuple(b.rows for b in buffers), stored, seen_rows, self.learned.estimates.selectivity())
+        turn = self._turn([b.rows for b in buffers], stored)
         waiting = [i for i, b in enumerate(buffers) if b.rows]
         waiting.sort(key=lambda i: (keys[i][0], i))
         decided = [self._decide(i, turn, buffers[i], stops.tolist()) for i in waiting]
@@ -229,6 +236,10 @@ class FlatJoin:
             self._learn(i, before[0][i], before[1][i], stored)
         self.learned.turns = tuple(decided)
 
+    def _turn(self, waiting: Sequence[int], stored: tuple[int, ...]) -> Turn:
+        seen = tuple(self.learned.seen_rows.tolist())
+        return Turn(tuple(waiting), stored, seen, self.learned.estimates.selectivity())
+
     def _decide(self, driver: int, turn: Turn, buffer: Buffer, visible: Sequence[int]) -> Decided:
         """The driver stream's probe order and allowance, with all that is known."""
         profile = self._profile(driver, buffer, visible)
@@ -238,12 +249,13 @@ class FlatJoin:
         return Decided(turn, ProbePlan(driver, order, self.policies.allowance.allow(driver, order, turn)))
 
     def _profile(self, driver: int, buffer: Buffer, visible: Sequence[int]) -> Int64s | None:
-        """How many rows of each partner some evenly spread rows match, with those of earlier buffers."""
+        """How many rows of each partner every 64th row (or fewer) matches, with those of earlier buffers."""
         most = self.policies.probe_order.profile_rows
         if not most:
             return None
-        step = max(-(-buffer.rows // most), min(64, buffer.rows))
-        rows = np.arange(buffer.start, buffer.stop, step, dtype=np.int64)
+        step = max(-(-buffer.rows // most), _PROFILE_EVERY)
+        before = int(self.learned.seen_rows[driver]) - buffer.rows
+        rows = np.arange(buffer.start + -before % step, buffer.stop, step, dtype=np.int64)
         self._sides[:, VISIBLE] = visible
         found = np.zeros((len(self._sides), len(rows)), np.int64)
         for partner in range(len(self._sides)):

@@ -46,9 +46,10 @@ class HalfJoinStatistics:
 class Statistics:
     """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream.
 
-    `driver_streams` and `probe_orders` are the latest batch's; `driver_switches` counts the runs of rows of
-    one driver stream (a whole buffer is one run), `profile_probes` what the probe-order policy looked up to
-    decide, `driven_rows` the rows whose turn has come (all stored rows, between batches).
+    `driver_streams` and `probe_orders` are of the latest batch with rows (none after a restore);
+    `driver_switches` counts the runs of rows of one driver stream (a whole buffer is one run),
+    `profile_probes` what the probe-order policy looked up to decide, `driven_rows` the rows whose turn has
+    come (all stored rows, between batches).
     """
 
     results: int

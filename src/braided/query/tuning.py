@@ -89,6 +89,7 @@ def _selectivities(given: object) -> tuple[tuple[tuple[str, ...], float], ...]:
         named = [((n,) if isinstance(n, str) else tuple(n), v) for n, v in pairs]
     except (TypeError, ValueError):
         raise InvalidType(f"Tuning: selectivities must be a mapping; got {given!r}") from None
+    found: dict[tuple[str, ...], float] = {}
     for names, value in named:
         owner = f"Tuning: the selectivity of {' and '.join(map(str, names))}"
         if not 1 <= len(names) <= 2 or len(set(names)) < len(names) or not all(map(_is_name, names)):
@@ -100,7 +101,11 @@ def _selectivities(given: object) -> tuple[tuple[tuple[str, ...], float], ...]:
         if not 0 <= value < float("inf") or (len(names) == 2 and value > 1):
             most = "a number from 0 to 1" if len(names) == 2 else "zero or more"
             raise InvalidValue(f"{owner} must be {most}; got {value!r}")
-    return tuple(sorted((names, float(value)) for names, value in named))
+        if found.setdefault(tuple(sorted(names)), float(value)) != value:
+            raise InvalidValue(
+                f"{owner} is given twice, as {found[tuple(sorted(names))]:g} and {value:g}; give one"
+            )
+    return tuple(sorted(found.items()))
 
 
 def _is_name(name: object) -> bool:

@@ -214,7 +214,7 @@ class Engine:
         found = 0
         try:
             buffers = self._store(arrivals, later, marks)
-            for table in self._found(buffers, piece_rows, self._seen(arrivals), eager=eager):
+            for table in self._found(buffers, piece_rows, eager=eager):
                 found += table.num_rows
                 yield table
         except BaseException:
@@ -251,18 +251,12 @@ class Engine:
         settled, stream.waiting = stream.waiting.add(rows).settle(later.us, stream.intake.empty().rows)
         return settled
 
-    def _seen(self, arrivals: Sequence[Arrival | None]) -> tuple[int, ...]:
-        """All rows of each stream so far, these included."""
-        new = (arrival.rows_in if arrival else 0 for arrival in arrivals)
-        return tuple(c.rows_in + n for c, n in zip(self.counters, new, strict=True))
-
-    def _found(
-        self, buffers: Sequence[Buffer], piece_rows: int, seen: tuple[int, ...], *, eager: bool
-    ) -> Iterator[pa.Table]:
+    def _found(self, buffers: Sequence[Buffer], piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
         if self._builder is None:  # a stream has brought nothing yet, so nothing can match
+            self.join.pass_over(buffers)
             return
         sides = [s.side for s in self.streams if s is not None]
-        pieces = self.join.combinations(sides, buffers, piece_rows, seen)
+        pieces = self.join.combinations(sides, buffers, piece_rows)
         for piece in pieces if eager else _gathered(pieces, piece_rows):
             table = self._builder.table(sides, piece)
             if table.num_rows:
