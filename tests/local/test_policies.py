@@ -136,7 +136,12 @@ def test_given_selectivities_decide_the_probe_order() -> None:
     ("given", "words"),
     [
         ({"a": 1.0}, "not that of 'b'"),
-        ({("a", "x"): 0.1}, "names 'x'"),
+        ({("a", "x"): 0.1}, "no stream 'x'"),
+        ({"A": 0.1, "b": 1}, "no stream 'A'"),
+        ({"a": 10**400, "b": 1}, "zero or more"),
+        ([[["a", ["b"]], 0.5]], "mapping"),
+        ({1: 0.5}, "by stream name"),
+        ([["a", 1], ["a", 2], ["b", 1]], "given twice"),
         ({("a", "b", "c"): 0.1}, "by pair"),
         ({("a", "b"): 2}, "from 0 to 1"),
         ({("a", "b"): "much"}, "must be a number"),
@@ -275,7 +280,7 @@ def test_explain_says_what_was_decided_and_why() -> None:
     for batch in drifting(3, 500):
         live.push(batch)
     said = live.explain()
-    assert "latest batch, driver streams by initial-output-size" in said
+    assert "latest batch with rows, driver streams by initial-output-size" in said
     assert "500 rows x what the others store" in said
     assert "matches a row)" in said
 

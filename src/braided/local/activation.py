@@ -65,7 +65,10 @@ def activations(
     """The batches of a run."""
     if batch_period is None:
         if buffer_rows is not None:
-            raise InvalidValue("run_local: buffer_rows bounds the buffers of a batch_period; give one")
+            raise InvalidValue(
+                f"run_local: buffer_rows={buffer_rows!r} bounds the buffers of a batch_period; give one, for "
+                "example batch_period='1 second'"
+            )
         rows = DEFAULT_BATCH_ROWS if batch_rows is None else batch_rows
         check_rows("batch_rows", rows)
         return _by_rows(whole, rows)
@@ -75,7 +78,7 @@ def activations(
         check_rows("buffer_rows", buffer_rows)
     period_us = to_us(batch_period, owner="batch_period")
     if period_us <= 0:
-        raise InvalidValue("run_local: batch_period must be longer than zero")
+        raise InvalidValue(f"run_local: batch_period must be at least 1 us; got {batch_period!r}")
     return _by_period(whole, _periods(query, whole, period_us), period_us, buffer_rows)
 
 
@@ -91,7 +94,10 @@ def _periods(query: JoinQuery, whole: Mapping[str, pa.RecordBatch], period_us: i
     arrived = {}
     for stream in query.streams:
         if stream.time is None:
-            raise InvalidValue(f"run_local: batch_period needs a time column in stream {stream.name!r}")
+            raise InvalidValue(
+                f"run_local: batch_period needs a time column in stream {stream.name!r}; give it time=..., "
+                "or use batch_rows"
+            )
         event_us = times.event_times(stream, whole[stream.name].column(stream.time)).us
         arrived[stream.name] = np.maximum.accumulate(event_us) if len(event_us) else event_us
     start = min((int(a[0]) for a in arrived.values() if len(a)), default=0)

@@ -92,7 +92,10 @@ class LocalJoin:
         lines = [self.query.explain()]
         decided = list(self._engine.reasons())
         if decided:
-            lines += [f"latest batch, driver streams by {self.query.tuning.driver_stream}:", *decided]
+            lines += [
+                f"latest batch with rows, driver streams by {self.query.tuning.driver_stream}:",
+                *decided,
+            ]
         return "\n".join(lines)
 
     def snapshot(self) -> bytes:

@@ -36,6 +36,8 @@ def run_local(
     the period, and rows that find the buffer full come in the next one. `on_batch` is told of every batch.
     Rows that come later than their stream's `lateness` allows are set aside; how many is logged as a warning.
     """
+    if on_batch is not None and not callable(on_batch):
+        raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
     whole = _whole(query, tables)
     engine = Engine(query)
     engine.learn({name: batch.schema for name, batch in whole.items()})

@@ -65,24 +65,13 @@ def _given(
     """The user's selectivities: of all streams or none, and of pairs, in both directions."""
     of_streams, of_pairs = {}, {}
     for names, value in tuning.selectivities:
-        numbers = tuple(_number(name, streams) for name in names)
+        numbers = [streams.index(name) for name in names]
         if len(numbers) == 1:
             of_streams[numbers[0]] = value
         else:
             i, j = numbers
             of_pairs[i, j] = of_pairs[j, i] = value
-    if of_streams and len(of_streams) < len(streams):
-        missing = next(name for i, name in enumerate(streams) if i not in of_streams)
-        raise InvalidValue(
-            f"Tuning: selectivities gives some streams' but not that of {missing!r}; give all or none"
-        )
     return tuple(of_streams[i] for i in sorted(of_streams)), of_pairs
-
-
-def _number(name: str, streams: tuple[str, ...]) -> int:
-    if name not in streams:
-        raise InvalidValue(f"Tuning: selectivities names {name!r}; the query has {', '.join(streams)}")
-    return streams.index(name)
 
 
 def _available(option: str, value: str, known: tuple[str, ...]) -> None:

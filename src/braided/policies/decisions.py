@@ -90,6 +90,10 @@ class ProbeOrderPolicy(Protocol):
         """Every stream but the driver, once."""
         ...
 
+    def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
+        """The matches a row that were expected of each partner of the order; None where it did not matter."""
+        ...
+
 
 class AllowancePolicy(Protocol):
     """Chooses how many rows may probe each partner."""

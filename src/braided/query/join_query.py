@@ -180,6 +180,15 @@ class JoinQuery(PlainDict):
         if isinstance(self.tuning.index, tuple):
             for stream, _ in self.tuning.index:
                 _known(stream, self.names, "Tuning: index")
+        for names, _ in self.tuning.selectivities:
+            for stream in names:
+                _known(stream, self.names, "Tuning: selectivities")
+        alone = {names[0] for names, _ in self.tuning.selectivities if len(names) == 1}
+        missing = [name for name in self.names if name not in alone]
+        if alone and missing:
+            raise InvalidValue(
+                f"Tuning: selectivities gives some streams' but not that of {missing[0]!r}; give all or none"
+            )
 
 
 def _columns(stream: Stream) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import numbers
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
-from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.errors import BraidedError, InvalidType, InvalidValue, require_choice
 from braided.query.values import PlainDict, freeze, value_class
 
 DriverStream = Literal["timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"]
@@ -85,31 +86,54 @@ def _index(index: object) -> str | tuple[tuple[str, str], ...]:
 def _selectivities(given: object) -> tuple[tuple[tuple[str, ...], float], ...]:
     """Sorted pairs of (one or two stream names, selectivity)."""
     try:
-        pairs = given.items() if isinstance(given, Mapping) else [(n, v) for n, v in given]  # type: ignore[attr-defined]
-        named = [((n,) if isinstance(n, str) else tuple(n), v) for n, v in pairs]
+        pairs = dict(given.items() if isinstance(given, Mapping) else _hashable(given))
+    except BraidedError:
+        raise
     except (TypeError, ValueError):
         raise InvalidType(f"Tuning: selectivities must be a mapping; got {given!r}") from None
     found: dict[tuple[str, ...], float] = {}
-    for names, value in named:
-        owner = f"Tuning: the selectivity of {' and '.join(map(str, names))}"
-        if not 1 <= len(names) <= 2 or len(set(names)) < len(names) or not all(map(_is_name, names)):
-            raise InvalidType(
-                f"Tuning: selectivities is by stream name or by pair of two stream names; got {names!r}"
-            )
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidType(f"{owner} must be a number; got {value!r}")
-        if not 0 <= value < float("inf") or (len(names) == 2 and value > 1):
-            most = "a number from 0 to 1" if len(names) == 2 else "zero or more"
-            raise InvalidValue(f"{owner} must be {most}; got {value!r}")
-        if found.setdefault(tuple(sorted(names)), float(value)) != value:
+    for key, value in pairs.items():
+        names = _names(key)
+        share = _share(names, value)
+        if found.setdefault(names, share) != share:
             raise InvalidValue(
-                f"{owner} is given twice, as {found[tuple(sorted(names))]:g} and {value:g}; give one"
+                f"Tuning: the selectivity of {' and '.join(names)} is given twice, as {found[names]:g} and "
+                f"{share:g}; give one"
             )
     return tuple(sorted(found.items()))
 
 
-def _is_name(name: object) -> bool:
-    return isinstance(name, str)
+def _hashable(given: Any) -> Iterator[tuple[Any, Any]]:
+    """Pairs as `to_dict` writes them, in lists; a name that comes twice raises."""
+    seen = set()
+    for key, value in given:
+        name = key if isinstance(key, str) else tuple(key)
+        if name in seen:
+            raise InvalidValue(f"Tuning: the selectivity of {name!r} is given twice; give one")
+        seen.add(name)
+        yield name, value
+
+
+def _names(key: object) -> tuple[str, ...]:
+    names = (key,) if isinstance(key, str) else key
+    named = isinstance(names, tuple) and all(isinstance(n, str) for n in names)
+    if isinstance(names, tuple) and named and 1 <= len(names) <= 2 and len(set(names)) == len(names):
+        return tuple(sorted(names))
+    raise InvalidType(f"Tuning: selectivities is by stream name or by pair of two stream names; got {key!r}")
+
+
+def _share(names: tuple[str, ...], value: object) -> float:
+    owner = f"Tuning: the selectivity of {' and '.join(names)}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidType(f"{owner} must be a number; got {value!r}")
+    try:
+        share = float(value)
+    except OverflowError:
+        share = float("inf")
+    if not 0 <= share < float("inf") or (len(names) == 2 and share > 1):
+        most = "a number from 0 to 1" if len(names) == 2 else "zero or more"
+        raise InvalidValue(f"{owner} must be {most}; got {value!r}")
+    return share
 
 
 def _purge(purge: object) -> str | BatchPurge:

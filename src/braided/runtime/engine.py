@@ -186,8 +186,9 @@ class Engine:
         for decided in self.join.learned.turns:
             driver, turn = decided.plan.driver, decided.turn
             yield f"{names[driver]} ({policies.driver.reason(turn, driver)})"
-            found = [(names[p], turn.fan_out(driver, p)) for p in decided.plan.order]
-            said = [n if f is None else f"{n} (about {f:.3g} matches a row)" for n, f in found]
+            order = decided.plan.order
+            found = zip(order, policies.probe_order.fan_outs(driver, turn, order), strict=True)
+            said = [names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in found]
             yield f"  probes {', then '.join(said)}"
 
     def put(self, stream: StreamState, pieces: Sequence[Rows]) -> None:

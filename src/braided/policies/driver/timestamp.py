@@ -26,4 +26,4 @@ class Timestamp:
 
     def reason(self, turn: Turn, stream: int) -> str:
         """The same in words."""
-        return f"{turn.waiting_rows[stream]:,} rows, each when its time comes"
+        return f"{turn.waiting_rows[stream]:,} rows, in order of time with those of the others"

@@ -19,6 +19,7 @@ violated by the factor `alpha`; a smaller difference is noise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,3 +54,13 @@ class AGreedy:
             left.remove(taken)
             weights = weights * profile[:, taken]
         return tuple(chosen)
+
+    def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
+        """In the profile, given the partners before."""
+        profile, found = turn.profile, list[float | None]()
+        weights = np.ones(len(profile) if profile is not None else 0)
+        for partner in order:
+            seen = profile is not None and weights.any()
+            found.append(float(weights @ profile[:, partner] / weights.sum()) if seen else None)  # type: ignore[index]
+            weights = weights * profile[:, partner] if profile is not None else weights
+        return found

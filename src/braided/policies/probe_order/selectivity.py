@@ -13,6 +13,7 @@ assumed and the smaller state goes first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from braided.policies.decisions import Turn
@@ -33,3 +34,7 @@ class Selectivity:
             return 1.0 if fan_out is None else fan_out, turn.stored_rows[partner], partner
 
         return tuple(sorted(partners, key=expected))
+
+    def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
+        """What the order was chosen by."""
+        return [turn.fan_out(driver, partner) for partner in order]
