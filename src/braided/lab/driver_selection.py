@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import braided as bd
 from braided.lab import driver_claims, driver_figures
-from braided.lab.driver_datasets import NAMES, STREAMS, dataset, query, wide
+from braided.lab.driver_datasets import NAMES, dataset, query, wide
 from braided.lab.measure import Batch, Run, by_period, run
 from braided.lab.report import Report, mean_of
 
 BASE = "timestamp"
-HALVES = {"all": (0.2, 1.0), "first half": (0.2, 0.6), "second half": (0.6, 1.0)}
 
 
 @dataclass
@@ -90,20 +90,31 @@ def measured(
 
 
 def _one_run(given: Mapping[str, Any], tables: Any, rows: int, batches: int, policy: str) -> Run:
+    return _run(given, by_period(tables, batches, rows * given["units_per_row"]), policy)
+
+
+def _run(given: Mapping[str, Any], parts: list[dict[str, pa.Table]], policy: str) -> Run:
+    """One run over the given batches."""
     tuning = bd.Tuning(driver_stream=policy, probe_order=given["probe_order"])  # type: ignore[arg-type]
-    parts = by_period(tables, batches, rows * given["units_per_row"])
-    return run(query(STREAMS, tuning), parts, chunk_rows=given["chunk_rows"])
+    return run(query(tuple(parts[0]), tuning), parts, chunk_rows=given["chunk_rows"])
+
+
+def _halves(given: Mapping[str, Any], batches: int) -> dict[str, slice]:
+    """The batches that count, together and in two halves; the first ones are left out."""
+    start = given["left_out_share"]
+    cuts = [round(share * batches) for share in (start, (1 + start) / 2, 1)]
+    return {"all": slice(cuts[0], cuts[2]), "first half": slice(*cuts[:2]), "second half": slice(*cuts[1:])}
 
 
 def _enter(cell: Cell, mine: Run, base: Run, given: Mapping[str, Any]) -> None:
     """Add a repetition, normalised to the timestamp policy's run beside it."""
     grid = np.linspace(*given["grid"])
-    counted = slice(round(HALVES["all"][0] * len(mine.batches)), None)
+    halves = _halves(given, len(mine.batches))
+    counted = halves["all"]
     cell.probes.append(mine.probes(counted) / base.probes(counted))
     cell.later_probes.append(mine.probes(counted, later=True) / max(1, base.probes(counted, later=True)))
     cell.switches.append(mine.switches)
-    for half, (start, stop) in HALVES.items():
-        part = slice(round(start * len(mine.batches)), round(stop * len(mine.batches)))
+    for half, part in halves.items():
         pairs = list(zip(mine.batches[part], base.batches[part], strict=True))
         cpu = mine.seconds(part) / base.seconds(part)
         early = _share(pairs, 0.5)
@@ -152,9 +163,9 @@ def _beyond(given: Mapping[str, Any], seed: int, *, quick: bool) -> Iterator[dic
             for repetition in range(beyond["quick_repetitions" if quick else "repetitions"]):
                 tables = wide(streams, condition, rows, given, seed=seed + repetition)
                 parts = by_period(tables, beyond["batches"], rows * given["units_per_row"])
-                runs = {p: _wide_run(given, tables, parts, p) for p in given["policies"]}
+                runs = {p: _run(given, parts, p) for p in given["policies"]}
+                part = _halves(given, len(parts))["all"]
                 for policy, mine in runs.items():
-                    part = slice(round(0.2 * len(parts)), None)
                     pairs = list(zip(mine.batches[part], runs[BASE].batches[part], strict=True))
                     cpu = mine.seconds(part) / runs[BASE].seconds(part)
                     ratios[policy].append((cpu, _share(pairs, 0.5)))
@@ -165,8 +176,3 @@ def _beyond(given: Mapping[str, Any], seed: int, *, quick: bool) -> Iterator[dic
                     "cpu": round(times.value, 4), "cpu_low": round(times.low, 4),
                     "cpu_high": round(times.high, 4), "early": round(early.value, 4),
                 }  # fmt: skip
-
-
-def _wide_run(given: Mapping[str, Any], tables: Any, parts: list[Any], policy: str) -> Run:
-    tuning = bd.Tuning(driver_stream=policy, probe_order=given["probe_order"])  # type: ignore[arg-type]
-    return run(query(tuple(tables), tuning), parts, chunk_rows=given["chunk_rows"])

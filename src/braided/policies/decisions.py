@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
+from braided.state.keys import Int64s
 
-Int64s = npt.NDArray[np.int64]
 UNLIMITED = 1 << 62
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from braided.policies.decisions import Int64s
+from braided.state.keys import Int64s
 
 HALF_LIFE = 4_000
 _ENOUGH_PROBES = 100

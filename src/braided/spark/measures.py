@@ -8,8 +8,9 @@ driver stream, then its partners in the order they were probed.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -129,12 +130,13 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
     progress = [json.loads(p.json) for p in streaming.recentProgress]
     reports = [r for p in progress if (r := (p.get("observedMetrics") or {}).get(OBSERVED))]
     common = {"query_id": str(streaming.id), "active": streaming.isActive, **_spark_side(progress)}
-    latest = next((r for r in reversed(reports) if r["buckets"]), None)
-    if latest is None:
+    told = [r for r in reversed(reports) if r["buckets"]]  # newest first
+    if not told:
         return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
-    names_ = latest["streams"]
-    observed = combined(names_, latest["buckets"])
-    fed = next((c for c in _newest_first(names_, reports) if c["batch_rows"]), None)
+    names_ = told[0]["streams"]
+    observed = combined(names_, told[0]["buckets"])
+    earlier = (combined(names_, r["buckets"]) for r in told[1:])
+    fed = next((c for c in itertools.chain([observed], earlier) if c["batch_rows"]), None)
     seen = _statistics(names_, observed)
     live = sum(s.live_rows for s in seen.streams.values())
     newest = {n: s.newest_us for n, s in seen.streams.items()}
@@ -154,10 +156,6 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
         state_seconds=observed["state_us"] / 1e6,
         lag_us={n: None if t is None or front is None else front - t for n, t in newest.items()},
     )
-
-
-def _newest_first(streams: Sequence[str], reports: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    return (combined(streams, r["buckets"]) for r in reversed(reports) if r["buckets"])
 
 
 def _spark_side(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braided.policies.decisions import Int64s, Turn
+from braided.policies.decisions import Turn
+from braided.state.keys import Int64s
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from braided.policies.decisions import Turn
+from braided.state.keys import Int64s
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class AGreedy:
         while left:
             if not weights.any():  # nothing comes so far: the rest does not matter
                 return (*chosen, *left)
-            fan_out = {p: float(weights @ profile[:, p]) / float(weights.sum()) for p in left}
+            fan_out = {p: _mean(profile[:, p], weights) for p in left}
             best = min(left, key=lambda p: fan_out[p])
             current = left[0]
             taken = best if fan_out[current] > self.alpha * fan_out[best] else current
@@ -57,10 +59,17 @@ class AGreedy:
 
     def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
         """In the profile, given the partners before."""
-        profile, found = turn.profile, list[float | None]()
-        weights = np.ones(len(profile) if profile is not None else 0)
+        if turn.profile is None:
+            return [None for _ in order]
+        weights = np.ones(len(turn.profile))
+        found: list[float | None] = []
         for partner in order:
-            seen = profile is not None and weights.any()
-            found.append(float(weights @ profile[:, partner] / weights.sum()) if seen else None)  # type: ignore[index]
-            weights = weights * profile[:, partner] if profile is not None else weights
+            matches = turn.profile[:, partner]
+            found.append(_mean(matches, weights) if weights.any() else None)
+            weights = weights * matches
         return found
+
+
+def _mean(matches: Int64s, weights: npt.NDArray[np.float64]) -> float:
+    """The matches of the rows that come so far, as often as they do."""
+    return float(weights @ matches) / float(weights.sum())
