@@ -164,12 +164,6 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
         ValueError,
         ["mean 'initial-output-size'"],
     ),
-    (
-        "an index not built yet",
-        lambda: bd.LocalJoin(joined(tuning=bd.Tuning(index="scan"))),
-        ValueError,
-        ["scan"],
-    ),
     ("index of an unknown stream", lambda: joined(tuning=bd.Tuning(index={"z": "hash"})), KeyError, ["'z'"]),
     (
         "freshness without overload",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from braided.kernels.memory import kernel
-from braided.kernels.probe import DRIVER, SEEN, START, STOP
+from braided.kernels.tables import DRIVER, SEEN, START, STOP
 
 
 @kernel

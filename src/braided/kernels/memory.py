@@ -33,3 +33,15 @@ load_int64 = intrinsic(_loader(64, types.int64))
 load_int32 = intrinsic(_loader(32, types.int64))
 load_int16 = intrinsic(_loader(16, types.int64))
 load_int8 = intrinsic(_loader(8, types.int64))
+
+
+def _lowest_bit(typing_context: Any, bits: Any) -> Any:
+    """The place of the lowest bit that is set; there must be one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
+lowest_bit: Any = intrinsic(_lowest_bit)

@@ -15,6 +15,10 @@ key costs time, never memory.
                                 round 2 at level 1: a meets y, b meets z
                                   level 2   (a, y), (b, z): ...
 
+A side without an index is *swept* instead: a member compares itself with every stored row, in order of
+arrival, and if the side is in order of time, only with those inside the member's time bounds. A sweep is left
+when the block of hits is full, and goes on from there.
+
 Partner rows at or beyond a side's `visible` position are rows whose turn has not come; they are passed
 over. That is what makes each combination appear once (see `operators.mjoin`). Whole buffers are one
 *segment* each; if streams alternate row by row, there is a segment for every run of one stream's rows, and
@@ -27,28 +31,34 @@ import numpy as np
 
 from braided.kernels.index import UNLINKED, slot_of
 from braided.kernels.memory import inlined, kernel, load_int32, load_int64
+from braided.kernels.sweep import start_sweeps, sweep
+from braided.kernels.tables import (
+    AT,
+    DRIVER,
+    FIRST,
+    HASH,
+    HEAD,
+    HIGH,
+    KEY,
+    LINK,
+    LOOKED,
+    LOW,
+    MATCHES,
+    MEMBER,
+    OFFERED,
+    PROBES,
+    SAME_KEY,
+    SCANNED,
+    SEEN,
+    SHIFT,
+    START,
+    STOP,
+    TIME,
+    VISIBLE,
+    WALKER,
+)
 
 BLOCK_ROWS = 1024
-
-# columns of the side table, one row per stream
-HASH, TIME, LINK, HEAD, SHIFT, FIRST, VISIBLE = 0, 1, 2, 3, 4, 5, 6
-SIDE_COLUMNS = 7
-
-# what is kept of each level's block, one row per level; level 0 is the driver stream
-WALKER, AT, KEY, LOW, HIGH = 0, 1, 2, 3, 4  # walkers: member of the block, position; members: key, times
-MEMBER = 5  # then the members' positions, and behind them their times, a row per level
-
-# columns of a segment: rows start..stop of a driver stream, then what they see of each side
-DRIVER, START, STOP, SEEN = 0, 1, 2, 3
-
-# columns of the tally, one row per driver stream and level
-PROBES, SAME_KEY, MATCHES = 0, 1, 2
-TALLY_COLUMNS = 3
-
-
-def level_rows(streams: int) -> int:
-    """How many rows of values a level keeps."""
-    return MEMBER + 2 * streams
 
 
 @inlined
@@ -109,6 +119,25 @@ def _first_block(sides, driver, partner, block, depth, start, stop):
 
 
 @inlined
+def _offered(sides, stream):
+    """How many rows of a side a probe may see."""
+    return max(0, sides[stream, VISIBLE] - sides[stream, FIRST])
+
+
+@inlined
+def _first_members(sides, driver, block, depth, start, stop):
+    """Driver rows start..stop with a key are the members of level 1; how many."""
+    hashes, times, links = sides[driver, HASH], sides[driver, TIME], sides[driver, LINK]
+    members = 0
+    for row in range(start, stop):
+        block[KEY, members] = load_int64(hashes, row)
+        block[MEMBER, members] = row
+        block[MEMBER + depth, members] = load_int64(times, row)
+        members += load_int32(links, row) != UNLINKED
+    return members
+
+
+@inlined
 def _round(sides, stream, block, walking, hits):
     """Each walker looks at one stored row; how many met their key, how many hit, how many walk on."""
     hashes, times, links = sides[stream, HASH], sides[stream, TIME], sides[stream, LINK]
@@ -164,6 +193,51 @@ def _write(order, block, level, hits, found, out, n):
         out[order[level], n + h] = hits[1, h]
 
 
+@inlined
+def _open_first(sides, order, bounds, block, start, stop, tally):
+    """Driver rows start..stop begin to look for their first partner; how many do, and how many probe."""
+    driver, partner, depth = order[0], order[1], order.shape[0]
+    if sides[partner, SCANNED]:
+        probed = _first_members(sides, driver, block, depth, start, stop)
+        _bound(order, bounds, block, 1, probed)
+        walking, looked = start_sweeps(sides, partner, block, probed)
+        tally[LOOKED] += looked
+    else:
+        walking, probed = _first_block(sides, driver, partner, block, depth, start, stop)
+        _bound(order, bounds, block, 1, walking)
+    tally[PROBES] += probed
+    tally[OFFERED] += probed * _offered(sides, partner)
+    return walking, probed
+
+
+@inlined
+def _open(sides, order, bounds, block, level, members, tally):
+    """The members of a block begin to look for the next partner; how many do."""
+    stream = order[level]
+    _bound(order, bounds, block, level, members)
+    if sides[stream, SCANNED]:
+        walking, looked = start_sweeps(sides, stream, block, members)
+        tally[LOOKED] += looked
+    else:
+        walking = _start(sides, stream, block, members)
+    tally[PROBES] += members
+    tally[OFFERED] += members * _offered(sides, stream)
+    return walking
+
+
+@inlined
+def _advance(sides, stream, block, walking, hits, room, tally):
+    """Look on, until each walker has seen one row or a sweep has found enough: hits, and who goes on."""
+    if sides[stream, SCANNED]:
+        met, found, still = sweep(sides, stream, block, walking, hits, room)
+    else:
+        tally[LOOKED] += walking
+        met, found, still = _round(sides, stream, block, walking, hits)
+    tally[SAME_KEY] += met
+    tally[MATCHES] += found
+    return found, still
+
+
 @kernel
 def enumerate_combinations(
     sides, orders, bounds, segments, cursor, levels, walking, allowance, tally, out
@@ -179,7 +253,7 @@ def enumerate_combinations(
     depth = orders.shape[1]
     last = depth - 1
     block_rows = min(levels.shape[2], out.shape[1])
-    hits = np.empty((3, block_rows), np.int64)
+    hits = np.empty((3, block_rows + 1), np.int64)  # one more: a sweep writes before it knows
     level = cursor[2]
     n = np.int64(0)
     while cursor[0] < segments.shape[0]:
@@ -194,21 +268,20 @@ def enumerate_combinations(
                 if row >= end:
                     break
                 stop = min(end, row + block_rows, row + allowance[driver, 1])
-                walking[1], probed = _first_block(sides, driver, order[1], levels[1], depth, row, stop)
-                _bound(order, bounds, levels[1], 1, walking[1])
+                walking[1], probed = _open_first(sides, order, bounds, levels[1], row, stop, tally[driver, 1])
                 row = stop if allowance[driver, 1] > probed else end
                 level = 1
                 allowance[driver, 1] -= probed
-                tally[driver, 1, PROBES] += probed
             if walking[level] == 0:
                 level -= 1
                 continue
-            if level == last and n + walking[level] > out.shape[1]:
+            room = min(block_rows, out.shape[1] - n) if level == last else block_rows
+            if room < (1 if sides[order[level], SCANNED] else walking[level]):
                 full = True
                 break
-            met, found, walking[level] = _round(sides, order[level], levels[level], walking[level], hits)
-            tally[driver, level, SAME_KEY] += met
-            tally[driver, level, MATCHES] += found
+            found, walking[level] = _advance(
+                sides, order[level], levels[level], walking[level], hits, room, tally[driver, level]
+            )
             if level == last:
                 _write(order, levels[level], level, hits, found, out, n)
                 n += found
@@ -217,9 +290,9 @@ def enumerate_combinations(
                 _next_block(levels, level, depth, hits, members)
                 level += 1
                 allowance[driver, level] -= members
-                tally[driver, level, PROBES] += members
-                _bound(order, bounds, levels[level], level, members)
-                walking[level] = _start(sides, order[level], levels[level], members)
+                walking[level] = _open(
+                    sides, order, bounds, levels[level], level, members, tally[driver, level]
+                )
         if full:
             cursor[1] = row
             break
@@ -240,6 +313,12 @@ def count_matches(sides, driver, partner, bounds, rows, out):
         key = np.int64(load_int64(sides[driver, HASH], rows[i]))
         at = np.int64(load_int64(sides[driver, TIME], rows[i]))
         low, high = at - bounds[partner, driver], at + bounds[driver, partner]
+        if sides[partner, SCANNED]:
+            for p in range(first, visible):
+                met = np.int64(load_int64(times, p))
+                same = (load_int64(hashes, p) == key) & (load_int32(links, p) != UNLINKED)
+                out[i] += same & (low <= met) & (met <= high)
+            continue
         p = np.int64(load_int32(sides[partner, HEAD], slot_of(key, sides[partner, SHIFT])))
         while p >= first:
             met = np.int64(load_int64(times, p))

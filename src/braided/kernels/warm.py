@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from braided.kernels import alternate, counting, gather, hashing, index, probe
+from braided.kernels import alternate, counting, gather, hashing, index, probe, tables
 
 
 def warm_up() -> float:
@@ -65,18 +65,18 @@ def _index_and_counting() -> None:
 
 
 def _probe() -> None:
-    sides, square = np.zeros((2, probe.SIDE_COLUMNS), np.int64), np.zeros((2, 2), np.int64)
-    no_segments = np.zeros((0, probe.SEEN + 2), np.int64)
+    sides, square = np.zeros((2, tables.SIDE_COLUMNS), np.int64), np.zeros((2, 2), np.int64)
+    no_segments = np.zeros((0, tables.SEEN + 2), np.int64)
     probe.enumerate_combinations(
         sides,
         square,
         square,
         no_segments,
         _longs(0, 0, 0),
-        np.zeros((2, probe.level_rows(2), 1), np.int64),
+        np.zeros((2, tables.level_rows(2), 1), np.int64),
         _longs(0, 0),
         square,
-        np.zeros((2, 2, probe.TALLY_COLUMNS), np.int64),
+        np.zeros((2, 2, tables.TALLY_COLUMNS), np.int64),
         np.zeros((2, 1), np.int32),
     )
     probe.count_matches(sides, 0, 1, square, _longs()[:0], _longs()[:0])

@@ -34,10 +34,12 @@ import numpy as np
 import numpy.typing as npt
 
 from braided.kernels.alternate import alternate
-from braided.kernels.probe import (
-    BLOCK_ROWS,
+from braided.kernels.probe import BLOCK_ROWS, count_matches, enumerate_combinations
+from braided.kernels.tables import (
     DRIVER,
+    LOOKED,
     MATCHES,
+    OFFERED,
     PROBES,
     SAME_KEY,
     SEEN,
@@ -46,12 +48,10 @@ from braided.kernels.probe import (
     STOP,
     TALLY_COLUMNS,
     VISIBLE,
-    count_matches,
-    enumerate_combinations,
     level_rows,
 )
 from braided.policies.choice import Policies
-from braided.policies.decisions import BufferPolicy, ProbePlan, RowPolicy, Turn, next_buffer
+from braided.policies.decisions import BufferPolicy, Choice, ProbePlan, RowPolicy, Turn, next_buffer
 from braided.policies.estimates import Estimates
 from braided.query.bounds import Bounds
 from braided.state.keys import Int64s
@@ -60,6 +60,7 @@ from braided.state.side import SideState
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
 _SEGMENTS = 4096  # how many are made at a time when streams alternate
 _PROFILE_EVERY = 64
+SIDE_MEMORIES = 6  # numbers that `operators.indexing` remembers of each side
 _PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
@@ -93,6 +94,8 @@ class Learned:
     probes: Int64s
     same_key: Int64s
     matches: Int64s
+    looked: Int64s
+    offered: Int64s
     seen_rows: Int64s
     estimates: Estimates
     switches: int = 0
@@ -101,13 +104,20 @@ class Learned:
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     profiles: dict[int, Int64s] = field(default_factory=dict)
     turns: tuple[Decided, ...] = ()
+    choices: list[Choice] = field(default_factory=list)
+    index_changes: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
+    memories: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, SIDE_MEMORIES)))
 
     @classmethod
     def nothing(cls, streams: int, policies: Policies) -> Learned:
         """Before the first batch."""
-        probes, same_key, matches = np.zeros((3, streams, streams), np.int64)
-        seen = np.zeros(streams, np.int64)
-        return cls(probes, same_key, matches, seen, Estimates(streams, policies.given))
+        probes, same_key, matches, looked, offered = np.zeros((5, streams, streams), np.int64)
+        seen, changes = np.zeros((2, streams), np.int64)
+        choices = [policies.index(i).start for i in range(streams)]
+        return cls(
+            probes, same_key, matches, looked, offered, seen, Estimates(streams, policies.given),
+            choices=choices, index_changes=changes, memories=np.zeros((streams, SIDE_MEMORIES)),
+        )  # fmt: skip
 
     def copy(self) -> Learned:
         """The same, to go back to."""
@@ -116,6 +126,11 @@ class Learned:
             probes=self.probes.copy(),
             same_key=self.same_key.copy(),
             matches=self.matches.copy(),
+            looked=self.looked.copy(),
+            offered=self.offered.copy(),
+            choices=list(self.choices),
+            index_changes=self.index_changes.copy(),
+            memories=self.memories.copy(),
             seen_rows=self.seen_rows.copy(),
             estimates=self.estimates.copy(),
             orders=dict(self.orders),
@@ -126,6 +141,11 @@ class Learned:
         """As plain numbers, for a checkpoint; the last turns and profiles are not part of it."""
         return {
             "tallies": [t.tolist() for t in (self.probes, self.same_key, self.matches)],
+            "looked": self.looked.tolist(),
+            "offered": self.offered.tolist(),
+            "choices": [[c.scanned, c.regret_ns] for c in self.choices],
+            "index_changes": self.index_changes.tolist(),
+            "memories": self.memories.tolist(),
             "estimates": self.estimates.sums.tolist(),
             "seen_rows": self.seen_rows.tolist(),
             "switches": self.switches,
@@ -141,6 +161,9 @@ class Learned:
         if kept.get("estimates"):
             self.estimates.sums[:] = kept["estimates"]
         self.seen_rows[:] = kept.get("seen_rows", 0)
+        for name in ("looked", "offered", "index_changes", "memories"):
+            getattr(self, name)[:] = kept.get(name, 0)
+        self.choices = [Choice(*c) for c in kept["choices"]] if kept.get("choices") else self.choices
         for count in ("switches", "profile_probes", "driven_rows"):
             setattr(self, count, kept.get(count, 0))
         self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
@@ -316,6 +339,8 @@ class FlatJoin:
                 self.learned.probes[driver, partners] += tally[driver, 1:, PROBES]
                 self.learned.same_key[driver, partners] += tally[driver, 1:, SAME_KEY]
                 self.learned.matches[driver, partners] += tally[driver, 1:, MATCHES]
+                self.learned.looked[driver, partners] += tally[driver, 1:, LOOKED]
+                self.learned.offered[driver, partners] += tally[driver, 1:, OFFERED]
             here = cursor[0]
             begun = cursor[1] - segments[here, START] if here < len(segments) and cursor[1] else 0
             self.learned.driven_rows = done + int(before[here] + begun)

@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from braided.policies.allowance import Unlimited
-from braided.policies.decisions import AllowancePolicy, DriverPolicy, ProbeOrderPolicy
+from braided.policies.decisions import AllowancePolicy, DriverPolicy, IndexPolicy, ProbeOrderPolicy
 from braided.policies.driver.consumption_rate import ConsumptionRate
 from braided.policies.driver.initial_output_size import InitialOutputSize
 from braided.policies.driver.output_rate import OutputRate
 from braided.policies.driver.round_robin import RoundRobin
 from braided.policies.driver.timestamp import Timestamp
+from braided.policies.index.auto import Auto
+from braided.policies.index.fixed import Fixed
+from braided.policies.index_cost import Costs
 from braided.policies.probe_order.a_greedy import AGreedy
-from braided.policies.probe_order.fixed import Fixed
+from braided.policies.probe_order.fixed import Fixed as FixedOrder
 from braided.policies.probe_order.selectivity import Selectivity
-from braided.query.errors import InvalidValue
+from braided.query.join_query import JoinQuery
+from braided.query.stream import Stream
 from braided.query.tuning import Tuning
 
 DRIVER_POLICIES: dict[str, Callable[..., DriverPolicy]] = {
@@ -27,11 +31,10 @@ DRIVER_POLICIES: dict[str, Callable[..., DriverPolicy]] = {
     "output-rate": OutputRate,
 }
 PROBE_ORDER_POLICIES: dict[str, Callable[[], ProbeOrderPolicy]] = {
-    "fixed": Fixed,
+    "fixed": FixedOrder,
     "selectivity": Selectivity,
     "a-greedy": AGreedy,
 }
-INDEXES = ("auto", "hash")
 
 
 @dataclass(frozen=True)
@@ -45,18 +48,30 @@ class Policies:
     probe_order: ProbeOrderPolicy = field(default_factory=Selectivity)
     allowance: AllowancePolicy = field(default_factory=Unlimited)
     given: dict[tuple[int, int], float] = field(default_factory=dict)
+    indexes: tuple[IndexPolicy, ...] = ()  # one per stream; none means a hash for all
+
+    def index(self, stream: int) -> IndexPolicy:
+        """How a stream's index is chosen."""
+        return self.indexes[stream] if self.indexes else Fixed(scanned=False)
 
 
-def policies_for(tuning: Tuning, streams: tuple[str, ...]) -> Policies:
-    """The policies a tuning names; what this version does not have raises."""
-    for stream in streams:
-        _available("index", tuning.index_of(stream), INDEXES)
-    _available("driver_stream", tuning.driver_stream, tuple(DRIVER_POLICIES))
-    _available("probe_order", tuning.probe_order, tuple(PROBE_ORDER_POLICIES))
+def policies_for(query: JoinQuery, costs: Callable[[], Costs] = Costs) -> Policies:
+    """The policies a query's tuning names; `costs` is asked for if an index is chosen by cost."""
+    tuning, streams = query.tuning, query.names
     of_streams, of_pairs = _given(tuning, streams)
     options: dict[str, Any] = {"given": of_streams} if tuning.driver_stream == "consumption-rate" else {}
     driver = DRIVER_POLICIES[tuning.driver_stream](**options)
-    return Policies(driver, PROBE_ORDER_POLICIES[tuning.probe_order](), given=of_pairs)
+    indexes = tuple(_index(query, stream, costs) for stream in query.streams)
+    return Policies(driver, PROBE_ORDER_POLICIES[tuning.probe_order](), given=of_pairs, indexes=indexes)
+
+
+def _index(query: JoinQuery, stream: Stream, costs: Callable[[], Costs]) -> IndexPolicy:
+    """A count window by key follows the chains of a hash; without a key there is nothing to hash."""
+    chosen = query.tuning.index_of(stream.name)
+    counts_keys = stream.count_window is not None and stream.count_window.per == "key"
+    if chosen == "auto" and not counts_keys and stream.key_columns:
+        return Auto(costs())
+    return Fixed(scanned=chosen == "scan" or not stream.key_columns)
 
 
 def _given(
@@ -72,11 +87,3 @@ def _given(
             i, j = numbers
             of_pairs[i, j] = of_pairs[j, i] = value
     return tuple(of_streams[i] for i in sorted(of_streams)), of_pairs
-
-
-def _available(option: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InvalidValue(
-            f"Tuning: {option}={value!r} is not available in this version; "
-            f"use {' or '.join(map(repr, known))}"
-        )

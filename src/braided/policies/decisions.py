@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from braided.policies.index_cost import Load
 from braided.state.keys import Int64s
 
 UNLIMITED = 1 << 62
@@ -45,6 +46,14 @@ class ProbePlan:
     driver: int
     order: tuple[int, ...]
     allowance: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A side's index, and what it has cost more than the other one since it was chosen."""
+
+    scanned: bool
+    regret_ns: float = 0.0
 
 
 @runtime_checkable
@@ -98,6 +107,19 @@ class AllowancePolicy(Protocol):
 
     def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[int, ...]:
         """One number of probes per partner of the order."""
+        ...
+
+
+class IndexPolicy(Protocol):
+    """Chooses a side's index, once a batch."""
+
+    @property
+    def start(self) -> Choice:
+        """What a side begins with."""
+        ...
+
+    def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
+        """The index for a batch that brings this load."""
         ...
 
 

@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StreamStatistics:
-    """Counts of one stream since the start, and what its side state holds now."""
+    """Counts of one stream since the start, and what its side state holds now.
+
+    `index` is "hash" or "scan" (on Spark also "mixed": buckets choose for themselves).
+    """
 
     rows_in: int = 0
     late_rows: int = 0
@@ -21,6 +24,8 @@ class StreamStatistics:
     expired_rows: int = 0
     purged_rows: int = 0
     newest_us: int | None = None
+    index: str = "hash"
+    index_changes: int = 0
 
 
 @dataclass(frozen=True)

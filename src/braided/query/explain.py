@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def explain(query: JoinQuery) -> str:
     """The plan, in words and as a tree."""
-    keys = " = ".join(f"{s.name}.{_key(s)}" for s in query.streams)
+    keys = " = ".join(f"{s.name}.{_key(s)}" for s in query.streams if s.key)
     lines = [
-        f"Join of {len(query.streams)} streams, {keys}.",
-        "A result is one row of each stream with equal, non-null keys"
+        f"Join of {len(query.streams)} streams, {keys or 'without a key'}.",
+        f"A result is one row of each stream{' with equal, non-null keys' if keys else ''}"
         + (", inside every bound below." if query.windowed else "; time does not limit it."),
         "",
         "mjoin (one operator; each stream's new rows probe the others)",
@@ -60,6 +60,10 @@ def _conditions(query: JoinQuery) -> list[str]:
         lines.append(f"within: {second} comes from {low} to {high} after {first}")
     if query.where is not None:
         lines.append(f"where: {query.where}")
+    if query.keyless:
+        lines.append(
+            "Warning: without a key every pair of rows inside the bounds is compared, in one bucket."
+        )
     if query.counts:
         lines.append("Results wait until the watermark has passed them, because windows count rows.")
     return lines
@@ -74,9 +78,18 @@ def _output(query: JoinQuery) -> list[str]:
     return [f"output: {columns}{', result_time (the newest time)' if timed else ''}"]
 
 
+def _index(query: JoinQuery) -> str:
+    if query.keyless:
+        return "scan"
+    of_each = [query.tuning.index_of(name) for name in query.names]
+    if len(set(of_each)) == 1:
+        return of_each[0]
+    return ", ".join(f"{index} for {name}" for name, index in zip(query.names, of_each, strict=True))
+
+
 def _policies(query: JoinQuery) -> str:
     tuning = query.tuning
     return (
         f"policies: driver stream by {tuning.driver_stream}, probe order by {tuning.probe_order}, "
-        f"{tuning.expiry} expiry (none of them changes the result)"
+        f"index {_index(query)}, {tuning.expiry} expiry (none of them changes the result)"
     )

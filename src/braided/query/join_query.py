@@ -83,6 +83,11 @@ class JoinQuery(PlainDict):
         return self.within or ()  # type: ignore[return-value]
 
     @property
+    def keyless(self) -> bool:
+        """Whether only `where` and times say what joins: every pair of rows is compared."""
+        return all(s.key is None for s in self.streams)
+
+    @property
     def counts(self) -> bool:
         """Whether any stream has a count window, so that results wait for the watermark."""
         return any(s.count_window for s in self.streams)
@@ -153,18 +158,28 @@ class JoinQuery(PlainDict):
             if name in self.names[:i]:
                 raise InvalidValue(f"stream {name!r} is given twice; stream names must differ")
         for stream in self.streams:
+            if stream.freshness is not None:
+                raise InvalidValue(
+                    f"stream {stream.name!r}: freshness={stream.freshness!r} only goes with "
+                    "overload; leave it out"
+                )
+        if self.keyless:
+            if self.where is None:
+                raise InvalidValue(
+                    f"stream {self.streams[0].name!r}: key is missing; name its key column (a join without "
+                    "any key needs where)"
+                )
+            return
+        for stream in self.streams:
             if stream.key is None:
-                raise InvalidValue(f"stream {stream.name!r}: key is missing; name its key column")
+                raise InvalidValue(
+                    f"stream {stream.name!r}: key is missing; name its key column, or leave out all keys"
+                )
             if len(stream.key) != len(self.streams[0].key or ()):
                 first = self.streams[0]
                 raise InvalidValue(
                     f"stream {stream.name!r} has {_columns(stream)}, stream {first.name!r} has "
                     f"{_columns(first)}; all streams need the same number of key columns"
-                )
-            if stream.freshness is not None:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: freshness={stream.freshness!r} only goes with "
-                    "overload; leave it out"
                 )
 
     def _check_times(self) -> None:
@@ -180,6 +195,8 @@ class JoinQuery(PlainDict):
         if isinstance(self.tuning.index, tuple):
             for stream, _ in self.tuning.index:
                 _known(stream, self.names, "Tuning: index")
+        for stream in self.streams:
+            _check_index(stream, self.tuning.index_of(stream.name))
         for names, _ in self.tuning.selectivities:
             for stream in names:
                 _known(stream, self.names, "Tuning: selectivities")
@@ -189,6 +206,18 @@ class JoinQuery(PlainDict):
             raise InvalidValue(
                 f"Tuning: selectivities gives some streams' but not that of {missing[0]!r}; give all or none"
             )
+
+
+def _check_index(stream: Stream, index: str) -> None:
+    if index == "hash" and stream.key is None:
+        raise InvalidValue(
+            f"Tuning: index='hash' cannot serve stream {stream.name!r}, which has no key; use 'auto'"
+        )
+    if index == "scan" and stream.count_window is not None and stream.count_window.per == "key":
+        raise InvalidValue(
+            f"Tuning: index='scan' cannot serve stream {stream.name!r}, whose window counts rows by key; "
+            "use 'auto' or 'hash'"
+        )
 
 
 def _columns(stream: Stream) -> str:

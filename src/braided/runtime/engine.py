@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braided.operators import indexing
 from braided.operators.layout import Layout, layout_of, output_of
 from braided.operators.mjoin import Buffer, FlatJoin, Positions
 from braided.operators.results import Results
@@ -33,6 +34,7 @@ from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamSt
 from braided.query.bounds import INFINITE_US
 from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
+from braided.runtime.calibration import machine_costs
 from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
 from braided.runtime.settling import Waiting
 from braided.runtime.watermark import NONE_US, Watermark
@@ -84,7 +86,7 @@ class Engine:
         self.marks: list[Mark | None] = [None] * len(query.streams)
         self._allocate, self._expire_after = allocate, expire_after
         self.bounds = query.bounds
-        self.join = FlatJoin(self.bounds, policies or policies_for(query.tuning, query.names))
+        self.join = FlatJoin(self.bounds, policies or policies_for(query, machine_costs))
         self.watermark = Watermark([s.lateness_us for s in query.streams])
         self.counters = [Counters() for _ in query.streams]
         self.late: list[list[pa.RecordBatch]] = [[] for _ in query.streams]
@@ -209,7 +211,10 @@ class Engine:
         self, arrivals: Sequence[Arrival | None], later: Watermark, piece_rows: int, *, eager: bool
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
+        arriving = [len(a.rows) if a else 0 for a in arrivals]
+        sides = [s.side if s else None for s in self.streams]
         before = self.join.learned.copy()
+        indexing.choose(self.join.policies, self.join.learned, sides, arriving)
         waiting = [s.waiting if s else None for s in self.streams]
         marks: list[Mark | None] = [None] * len(self.streams)
         found = 0
@@ -224,6 +229,7 @@ class Engine:
             self._unlearn()
             raise
         self.marks = marks
+        indexing.learn(self.join.learned, before, sides, arriving)
         self._commit(arrivals, later, found)
 
     def _unlearn(self) -> None:
@@ -326,6 +332,8 @@ class Engine:
             live_bytes=stream.side.nbytes + stream.waiting.nbytes if stream else 0,
             expired_rows=counters.expired_rows,
             newest_us=self.watermark.newest_us[i],
+            index="scan" if stream and stream.side.scanned else "hash",
+            index_changes=int(self.join.learned.index_changes[i]),
         )
 
     def _half_join(self, i: int, j: int) -> HalfJoinStatistics:

@@ -87,7 +87,7 @@ class Intake:
     def _hashed(self, stored: pa.RecordBatch, event_us: Int64s, linked: Bools | None) -> Rows:
         columns = [stored.column(k) for k in self._layout.keys]
         checks = self._keys.checks(columns) if self._needs_checks else None
-        return Rows(stored, self._keys.hashes(columns), event_us, linked, checks)
+        return Rows(stored, self._keys.hashes(columns, len(event_us)), event_us, linked, checks)
 
     def _times(self, batch: pa.RecordBatch) -> times.EventTimes:
         stream = self._layout.stream

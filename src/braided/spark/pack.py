@@ -104,7 +104,8 @@ class Packer:
         if not held:
             return
         rows = held[0] if len(held) == 1 else pa.concat_batches(held)
-        hashes = self._plan.keys.hashes([rows.column(k) for k in self._plan.layouts[self._number].keys])
+        columns = [rows.column(k) for k in self._plan.layouts[self._number].keys]
+        hashes = self._plan.keys.hashes(columns, rows.num_rows)
         bucket = (hashes & (self._plan.buckets - 1)).astype(np.uint16)
         counts = np.bincount(bucket, minlength=self._plan.buckets)
         rows = rows.take(pa.array(np.argsort(bucket, kind="stable")))

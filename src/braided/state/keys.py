@@ -35,11 +35,13 @@ class KeyFormat:
 
     @property
     def exact(self) -> bool:
-        """Whether equal hashes mean equal keys."""
-        return len(self.kinds) == 1 and not _of_bytes(self.kinds[0])
+        """Whether equal hashes mean equal keys; without a key all rows are equal."""
+        return not self.kinds or (len(self.kinds) == 1 and not _of_bytes(self.kinds[0]))
 
-    def hashes(self, columns: Sequence[pa.Array]) -> Int64s:
+    def hashes(self, columns: Sequence[pa.Array], rows: int) -> Int64s:
         """One hash per row; null keys get one too, to be left out by the caller."""
+        if not self.kinds:
+            return np.zeros(rows, np.int64)
         if self.exact:
             words = _words(columns[0], self.kinds[0], 0)
             out = np.empty(len(words), np.int64)

@@ -1,7 +1,8 @@
-"""One stream's stored rows with their hash index: the side state a half-join probes.
+"""One stream's stored rows, with or without a hash index: the side state a half-join probes.
 
 Invariant: the rows at positions `first <= p < count` are exactly the rows appended and not yet
-forgotten, in order of arrival, each linked in the index unless its key is null. A row is forgotten
+forgotten, in order of arrival. With an index each is linked in it unless its key is null; without one
+(`scanned`) a probe compares itself with all of them, and storing a row costs less. A row is forgotten
 only when the watermark has passed it by more than its retention, or when newer rows have pushed it
 out of its count window for every time still to come; until then it can be found.
 
@@ -22,7 +23,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braided.kernels import counting, index
-from braided.kernels.probe import FIRST, HASH, HEAD, LINK, SHIFT, SIDE_COLUMNS, TIME, VISIBLE
+from braided.kernels.tables import (
+    FIRST,
+    HASH,
+    HEAD,
+    LINK,
+    ORDERED,
+    SCANNED,
+    SHIFT,
+    SIDE_COLUMNS,
+    TIME,
+    VISIBLE,
+)
 from braided.query.errors import InvalidValue
 from braided.query.windows import CountWindow
 from braided.state.keys import Bools, Int64s
@@ -79,10 +91,11 @@ class Frozen:
     newest: int
     disordered: bool
     since_scan: int
+    scanned: bool
 
 
 class SideState:
-    """Rows of one stream, by position, and by key through a chained hash index."""
+    """Rows of one stream, by position, and by key through a chained hash index unless it is scanned."""
 
     def __init__(
         self,
@@ -90,8 +103,11 @@ class SideState:
         schema: pa.Schema,
         window: CountWindow | None = None,
         allocate: Allocate = in_memory,
+        *,
+        scanned: bool = False,
     ) -> None:
         self.name = name
+        self.scanned = scanned
         self._allocate: Allocate = in_memory  # until there are rows worth a place of their own
         self.payload = Payload(schema)
         self.window = window
@@ -112,6 +128,11 @@ class SideState:
         return self.count - self.first
 
     @property
+    def ordered(self) -> bool:
+        """Whether times never fall from row to row."""
+        return not self._disordered
+
+    @property
     def nbytes(self) -> int:
         """Bytes held: stored rows, arrays and index, as allocated."""
         return self.payload.nbytes + self._head.nbytes + sum(a.nbytes for a in self._arrays())
@@ -124,6 +145,7 @@ class SideState:
         table[LINK] = self._link.ctypes.data - 4 * self.base
         table[HEAD] = self._head.ctypes.data
         table[SHIFT], table[FIRST], table[VISIBLE] = self._shift, self.first, visible
+        table[SCANNED], table[ORDERED] = self.scanned, self.ordered
 
     def times_at(self, positions: npt.NDArray[np.int32]) -> Int64s:
         """The event times of rows."""
@@ -158,7 +180,8 @@ class SideState:
         self._newest = max(self._newest, int(rows.times.max()))
         self.count = stop
         self._since_scan += len(rows)
-        index.insert(self._hashes, self._link, self._head, self._shift, self.base, start, stop)
+        if not self.scanned:
+            index.insert(self._hashes, self._link, self._head, self._shift, self.base, start, stop)
         if self.window is not None and rows.checks is not None:
             if not self._owns_checks():
                 self._checks = self._hashes.copy()
@@ -167,7 +190,8 @@ class SideState:
 
     def undo(self, mark: Mark) -> None:
         """Forget the rows appended since the mark."""
-        index.undo(self._hashes, self._link, self._head, self._shift, self.base, mark.count, self.count)
+        if not self.scanned:
+            index.undo(self._hashes, self._link, self._head, self._shift, self.base, mark.count, self.count)
         self.payload.undo(mark.chunks)
         self.count, self.counted = mark.count, mark.counted
         self._newest, self._disordered = mark.newest, mark.disordered
@@ -189,6 +213,12 @@ class SideState:
             self._resize(self.rows)
         return before - self.rows
 
+    def scan(self, scanned: bool) -> None:
+        """Do without an index from now on, or build one; between batches."""
+        if scanned != self.scanned:
+            self.scanned = scanned
+            self._index_for(self.rows)
+
     def crowded(self, rows: int) -> bool:
         """Whether so many more rows would make the arrays grow."""
         return self.rows + rows > len(self._hashes)
@@ -201,14 +231,14 @@ class SideState:
     def frozen(self) -> Frozen:
         """What is not in the arrays or the payload."""
         return Frozen(
-            self.base, self.first, self.count, self._newest, self._disordered, self._since_scan
-        )  # fmt: skip
+            self.base, self.first, self.count, self._newest, self._disordered, self._since_scan, self.scanned
+        )
 
     def thaw(self, frozen: Frozen, arrays: Mapping[str, npt.NDArray[Any]], chunks: Sequence[Chunk]) -> None:
         """Take over arrays and chunks that another side (without a count window) left."""
         self.base, self.first, self.count = frozen.base, frozen.first, frozen.count
         self._newest, self._disordered = frozen.newest, frozen.disordered
-        self._since_scan = frozen.since_scan
+        self._since_scan, self.scanned = frozen.since_scan, frozen.scanned
         self.adopt(arrays)
         self._shift = 64 - (len(self._head) - 1).bit_length()
         self.payload.undo(tuple(chunks))
@@ -278,7 +308,7 @@ class SideState:
             raise InvalidValue(f"stream {self.name!r}: more than {_MAX_POSITION:,} rows in its window")
         if self.count - self.base + rows > len(self._hashes):
             self._resize(live) if live > len(self._hashes) else self._move_to_front()
-        if live > len(self._head):
+        if live > len(self._head) and not self.scanned:
             self._index_for(live)
 
     def _move_to_front(self) -> None:
@@ -338,9 +368,10 @@ class SideState:
             self._checks = np.empty(size, np.int64) if own_checks else self._hashes
 
     def _index_for(self, rows: int) -> None:
-        """An empty index with a slot per row, and all rows linked anew."""
-        bits = max(6, (rows - 1).bit_length())
+        """An index with a slot per row, and all rows linked anew; a scanned side has only a stump of it."""
+        bits = 6 if self.scanned else max(6, (rows - 1).bit_length())
         self._head = self._allocate("head", 1 << bits, np.int32)
         self._head[:] = -1
         self._shift = 64 - bits
-        index.insert(self._hashes, self._link, self._head, self._shift, self.base, self.first, self.count)
+        if not self.scanned:
+            index.insert(self._hashes, self._link, self._head, self._shift, self.base, self.first, self.count)

@@ -58,7 +58,7 @@ class _Rows:
     def __init__(self, stream: Stream, table: pa.Table) -> None:
         self.stream, self.table = stream, table
         columns = [[_comparable(v) for v in table[c].to_pylist()] for c in stream.key_columns]
-        self.keys = list(zip(*columns, strict=True))
+        self.keys = list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
         self.times: list[Any] = _times(table[stream.time]) if stream.time else [0] * table.num_rows
         self.null_free = [
             None not in key and time is not None for key, time in zip(self.keys, self.times, strict=True)

@@ -1,0 +1,24 @@
+"""The small tables the probe kernels share: one row per side, and one block of rows per level."""
+
+from __future__ import annotations
+
+# columns of the side table, one row per stream
+HASH, TIME, LINK, HEAD, SHIFT, FIRST, VISIBLE, SCANNED, ORDERED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+SIDE_COLUMNS = 9
+
+# what is kept of each level's block, one row per level; level 0 is the driver stream
+WALKER, AT, KEY, LOW, HIGH = 0, 1, 2, 3, 4  # walkers: member of the block, position; members: key, times
+UNTIL = WALKER  # of a member that sweeps: where its sweep ends
+MEMBER = 5  # then the members' positions, and behind them their times, a row per level
+
+# columns of a segment: rows start..stop of a driver stream, then what they see of each side
+DRIVER, START, STOP, SEEN = 0, 1, 2, 3
+
+# columns of the tally, one row per driver stream and level
+PROBES, SAME_KEY, MATCHES, LOOKED, OFFERED = 0, 1, 2, 3, 4
+TALLY_COLUMNS = 5
+
+
+def level_rows(streams: int) -> int:
+    """How many rows of values a level keeps."""
+    return MEMBER + 2 * streams

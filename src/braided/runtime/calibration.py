@@ -1,0 +1,176 @@
+"""What the index operations cost on this machine: measured once, kept in a file.
+
+The real kernels run over a grid of window sizes and numbers of keys; the costs are the non-negative figures
+that explain the times best, in relative terms. The file's name holds the processor and a digest of the
+kernels, so another machine or version measures anew. Without a place to write, a process measures for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+from braided.kernels import index, memory, probe, sweep, tables
+from braided.kernels.hashing import hash_words
+from braided.kernels.tables import LOOKED, MATCHES, PROBES
+from braided.policies.index_cost import Costs, Load, hash_terms, scan_terms
+from braided.state.keys import Int64s
+from braided.state.side import Rows, SideState
+
+_ROWS = (64, 256, 1_024, 4_096)
+_KEYS = (4, 8, 16, 64, 256)
+_PROBES = 256
+_REPEATS = 7
+Point: TypeAlias = tuple[tuple[float, ...], float]  # how often each operation was done, nanoseconds
+_SCHEMA = pa.schema([("k", pa.int64())])
+
+
+@functools.cache
+def machine_costs() -> Costs:
+    """The costs on this machine, from the file if there is one."""
+    path = costs_file()
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        kept = Costs(**json.loads(path.read_text()))
+        if all(isinstance(v, float) and 0 <= v < 1e6 for v in dataclasses.astuple(kept)):
+            return kept
+    return calibrate()
+
+
+def calibrate() -> Costs:
+    """Measure now, and keep it."""
+    costs = measure()
+    path = costs_file()
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".draft", delete=False) as draft:
+            draft.write(json.dumps(dataclasses.asdict(costs)) + "\n")
+        Path(draft.name).rename(path)
+    return costs
+
+
+def costs_file() -> Path:
+    """Where this machine's costs are kept: below `BRAIDED_CACHE_DIR`, else the user's cache folder."""
+    given = os.environ.get("BRAIDED_CACHE_DIR")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(given or home / "braided") / f"index-costs-{_machine()}.json"
+
+
+def measure() -> Costs:
+    """Run the kernels over the grid."""
+    rng = np.random.default_rng(1)
+    hash_: list[Point] = []
+    scan: list[Point] = []
+    for rows, keys in itertools.product(_ROWS, _KEYS):
+        for scanned, points in ((False, hash_), (True, scan)):
+            trial = Trial.of(rng, rows, keys, scanned=scanned)
+            seconds = min(trial.probe_seconds() for _ in range(_REPEATS))
+            terms = scan_terms(trial.load()) if scanned else hash_terms(trial.load())[1:]
+            points.append((terms, 1e9 * seconds))
+    return Costs(_insert_ns(rng), *_fit(hash_), *_fit(scan))
+
+
+@dataclasses.dataclass
+class Trial:
+    """Some rows looked up in a side: the half-join's kernel, and nothing else."""
+
+    probing: SideState
+    probed: SideState
+    tally: Int64s
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, rows: int, keys: int, *, scanned: bool) -> Trial:
+        """So many stored rows with so many different keys."""
+        probing, probed = SideState("probing", _SCHEMA), SideState("probed", _SCHEMA, scanned=scanned)
+        probed.append(_random_rows(rng, rows, keys))
+        probing.append(_random_rows(rng, _PROBES, keys))
+        return cls(probing, probed, np.zeros((2, 2, tables.TALLY_COLUMNS), np.int64))
+
+    def probe_seconds(self) -> float:
+        """Let all rows probe once; how long it takes."""
+        sides = np.zeros((2, tables.SIDE_COLUMNS), np.int64)
+        self.probing.describe(sides[0], 0)
+        self.probed.describe(sides[1], self.probed.count)
+        orders, bounds = np.array([[0, 1], [1, 0]]), np.full((2, 2), 1 << 40)
+        segments = np.array([[0, 0, self.probing.count, 0, self.probed.count]])
+        cursor, walking = np.zeros(3, np.int64), np.zeros(2, np.int64)
+        levels = np.empty((2, tables.level_rows(2), probe.BLOCK_ROWS), np.int64)
+        allowance = np.full((2, 2), 1 << 62)
+        out = np.zeros((2, 1 << 16), np.int32)
+        self.tally[:] = 0
+        began = time.perf_counter()
+        while not cursor[0]:
+            probe.enumerate_combinations(
+                sides, orders, bounds, segments, cursor, levels, walking, allowance, self.tally, out
+            )
+        return time.perf_counter() - began
+
+    def load(self) -> Load:
+        """What the probes met."""
+        probes, matches, looked = (int(self.tally[0, 1, n]) for n in (PROBES, MATCHES, LOOKED))
+        return Load(probes, 0, looked / probes, looked / probes, matches / probes)
+
+
+def _random_rows(rng: np.random.Generator, rows: int, keys: int) -> Rows:
+    numbers = rng.integers(0, keys, rows)
+    hashes = np.empty(rows, np.int64)
+    hash_words(numbers, hashes)
+    return Rows(pa.record_batch({"k": numbers}), hashes, np.arange(rows, dtype=np.int64))
+
+
+def _insert_ns(rng: np.random.Generator) -> float:
+    """Linking a row."""
+    rows = 4_096
+    hashes = _random_rows(rng, rows, 1_024).hashes
+    link, head = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
+    seconds = _best(lambda: index.insert(hashes, link, head, 64 - 12, 0, 0, rows))
+    return max(0.1, 1e9 * seconds / rows)
+
+
+def _best(work: Callable[[], object]) -> float:
+    def once() -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    return min(once() for _ in range(2 * _REPEATS))
+
+
+def _fit(points: list[Point]) -> Iterator[float]:
+    """Costs per operation with the smallest relative errors; one that would be negative is nothing."""
+    terms = np.array([t for t, _ in points]) / np.array([[ns] for _, ns in points])
+    used = np.ones(terms.shape[1], np.bool_)
+    costs = np.zeros(terms.shape[1])
+    while True:
+        costs[:] = 0
+        costs[used] = np.linalg.lstsq(terms[:, used], np.ones(len(points)), rcond=None)[0]
+        if (costs >= 0).all():
+            return iter(costs.tolist())
+        used &= costs > 0
+
+
+@functools.cache
+def _machine() -> str:
+    """The processor, and the kernels it runs."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next((line for line in lines if line.startswith("model name")), processor)
+    digest = hashlib.sha256(f"{platform.node()} {processor} {numba.__version__}".encode())
+    for module in (index, memory, probe, sweep):
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return digest.hexdigest()[:16]
