@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
     from braided.query.errors import BraidedError
     from braided.query.join_query import JoinQuery
+    from braided.query.overload import Overload
     from braided.query.stream import Stream
     from braided.query.tuning import BatchPurge, Tuning
     from braided.query.windows import CountWindow
@@ -28,6 +29,7 @@ _HOMES = {
     "CountWindow": "query.windows",
     "HalfJoinStatistics": "policies.statistics",
     "JoinQuery": "query.join_query",
+    "Overload": "query.overload",
     "LocalJoin": "local.local_join",
     "Statistics": "policies.statistics",
     "Stream": "query.stream",
@@ -59,6 +61,7 @@ __all__ = [
     "HalfJoinStatistics",
     "JoinQuery",
     "LocalJoin",
+    "Overload",
     "Statistics",
     "Stream",
     "StreamStatistics",

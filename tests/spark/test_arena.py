@@ -6,6 +6,7 @@ import copy
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -26,8 +27,8 @@ def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "arenas"
 
 
-def cluster(tables: dict[str, pa.Table], window: str = "30 us") -> Cluster:
-    made = Cluster(bd.JoinQuery([stream(n, window) for n in NAMES]), tables)
+def cluster(tables: dict[str, pa.Table], window: str = "30 us", **options: Any) -> Cluster:
+    made = Cluster(bd.JoinQuery([stream(n, window) for n in NAMES], **options), tables)
     plan = made.plan
     made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
     return made
@@ -57,11 +58,12 @@ def test_oracle_engines_go_on_from_batch_to_batch(rows: int, window: str) -> Non
         assert counted(made, "arena_hits") > 0 or len(parts) == 1
 
 
-def test_a_batch_that_was_not_committed_is_taken_back(own_root: Path) -> None:
+@pytest.mark.parametrize("index", ["hash", "scan"])
+def test_a_batch_that_was_not_committed_is_taken_back(own_root: Path, index: Any) -> None:
     """Retries, speculation, a second action: the state is as before, the arena one batch ahead."""
     for seed in range(4):
         tables = random_tables(seed, NAMES)
-        made = cluster(tables)
+        made = cluster(tables, tuning=bd.Tuning(index=index))
         found = []
         for batch in batches(tables, 6):
             before = copy.deepcopy(made.states)

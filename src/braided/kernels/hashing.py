@@ -46,6 +46,14 @@ def hash_words(words, out):
 
 
 @kernel
+def lots(hashes, times, seed, salt, out):
+    """A number for each row to draw by: the same for the same key, time, seed and salt."""
+    start = mix(np.uint64(seed) * _GOLDEN + np.uint64(salt))
+    for i in range(out.shape[0]):
+        out[i] = np.int64(fold(fold(start, np.uint64(hashes[i])), np.uint64(times[i])))
+
+
+@kernel
 def fold_words(words, out):
     """Fold one more key column, given as 64-bit words, into running hashes."""
     for i in range(words.shape[0]):

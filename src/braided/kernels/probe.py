@@ -36,6 +36,7 @@ from braided.kernels.tables import (
     AT,
     DRIVER,
     FIRST,
+    FLOOR,
     HASH,
     HEAD,
     HIGH,
@@ -62,9 +63,10 @@ BLOCK_ROWS = 1024
 
 
 @inlined
-def _bound(order, bounds, block, level, members):
+def _bound(sides, order, bounds, block, level, members):
     """The times a row of this level may have, given the rows each member has already."""
     depth = order.shape[0]
+    floor = sides[order[level], FLOOR]
     low, high = block[LOW], block[HIGH]
     for earlier in range(level):
         backward = bounds[order[level], order[earlier]]
@@ -73,7 +75,7 @@ def _bound(order, bounds, block, level, members):
         for m in range(members):
             least = times[m] - backward
             most = times[m] + forward
-            low[m] = least if earlier == 0 else max(low[m], least)
+            low[m] = max(floor, least) if earlier == 0 else max(low[m], least)
             high[m] = most if earlier == 0 else min(high[m], most)
 
 
@@ -199,12 +201,12 @@ def _open_first(sides, order, bounds, block, start, stop, tally):
     driver, partner, depth = order[0], order[1], order.shape[0]
     if sides[partner, SCANNED]:
         probed = _first_members(sides, driver, block, depth, start, stop)
-        _bound(order, bounds, block, 1, probed)
+        _bound(sides, order, bounds, block, 1, probed)
         walking, looked = start_sweeps(sides, partner, block, probed)
         tally[LOOKED] += looked
     else:
         walking, probed = _first_block(sides, driver, partner, block, depth, start, stop)
-        _bound(order, bounds, block, 1, walking)
+        _bound(sides, order, bounds, block, 1, walking)
     tally[PROBES] += probed
     tally[OFFERED] += probed * _offered(sides, partner)
     return walking, probed
@@ -214,7 +216,7 @@ def _open_first(sides, order, bounds, block, start, stop, tally):
 def _open(sides, order, bounds, block, level, members, tally):
     """The members of a block begin to look for the next partner; how many do."""
     stream = order[level]
-    _bound(order, bounds, block, level, members)
+    _bound(sides, order, bounds, block, level, members)
     if sides[stream, SCANNED]:
         walking, looked = start_sweeps(sides, stream, block, members)
         tally[LOOKED] += looked
@@ -312,7 +314,8 @@ def count_matches(sides, driver, partner, bounds, rows, out):
             continue
         key = np.int64(load_int64(sides[driver, HASH], rows[i]))
         at = np.int64(load_int64(sides[driver, TIME], rows[i]))
-        low, high = at - bounds[partner, driver], at + bounds[driver, partner]
+        low = max(sides[partner, FLOOR], at - bounds[partner, driver])
+        high = at + bounds[driver, partner]
         if sides[partner, SCANNED]:
             for p in range(first, visible):
                 met = np.int64(load_int64(times, p))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 # columns of the side table, one row per stream
-HASH, TIME, LINK, HEAD, SHIFT, FIRST, VISIBLE, SCANNED, ORDERED = 0, 1, 2, 3, 4, 5, 6, 7, 8
-SIDE_COLUMNS = 9
+HASH, TIME, LINK, HEAD, SHIFT, FIRST, VISIBLE, SCANNED, ORDERED, FLOOR = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+SIDE_COLUMNS = 10
 
 # what is kept of each level's block, one row per level; level 0 is the driver stream
 WALKER, AT, KEY, LOW, HIGH = 0, 1, 2, 3, 4  # walkers: member of the block, position; members: key, times

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from braided.operators.mjoin import SIDE_MEMORIES, Learned
 from braided.policies.choice import Policies
-from braided.policies.index.fixed import Fixed
 from braided.policies.index_cost import Load
 from braided.state.side import SideState
 
@@ -32,9 +31,7 @@ def choose(
     for i, side in enumerate(sides):
         policy, now = policies.index(i), learned.choices[i]
         load = None if side is None else _expected(learned, i, side.rows, arriving)
-        if isinstance(policy, Fixed):
-            learned.choices[i] = policy.start
-        elif side is not None and load is not None:
+        if side is not None and load is not None:
             learned.choices[i] = chosen = policy.choose(load, now, side.rows)
             learned.index_changes[i] += chosen.scanned != now.scanned
         if side is not None:

@@ -53,6 +53,7 @@ from braided.kernels.tables import (
 from braided.policies.choice import Policies
 from braided.policies.decisions import BufferPolicy, Choice, ProbePlan, RowPolicy, Turn, next_buffer
 from braided.policies.estimates import Estimates
+from braided.policies.index.fixed import Fixed as FixedIndex
 from braided.query.bounds import Bounds
 from braided.state.keys import Int64s
 from braided.state.side import SideState
@@ -180,6 +181,14 @@ class FlatJoin:
         self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
         self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
         self._out: Positions = np.empty((streams, 0), np.int32)
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from kept numbers; an index that is fixed now is not taken from them."""
+        started = self.learned.choices
+        self.learned.restore(kept)
+        for i, choice in enumerate(started):
+            if isinstance(self.policies.index(i), FixedIndex):
+                self.learned.choices[i] = choice
 
     def pass_over(self, buffers: Sequence[Buffer]) -> None:
         """Count new rows that cannot meet anything yet, because a stream has brought nothing so far."""

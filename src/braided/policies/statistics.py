@@ -12,16 +12,19 @@ from typing import Any
 class StreamStatistics:
     """Counts of one stream since the start, and what its side state holds now.
 
-    `index` is "hash" or "scan" (on Spark also "mixed": buckets choose for themselves).
+    `shed_rows` were not let in, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
+    "scan" (on Spark also "mixed": buckets choose for themselves).
     """
 
     rows_in: int = 0
     late_rows: int = 0
     null_keys: int = 0
     null_times: int = 0
+    shed_rows: int = 0
     live_rows: int = 0
     live_bytes: int = 0
     expired_rows: int = 0
+    cut_rows: int = 0
     purged_rows: int = 0
     newest_us: int | None = None
     index: str = "hash"

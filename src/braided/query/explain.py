@@ -25,7 +25,7 @@ def explain(query: JoinQuery) -> str:
     for i, stream in enumerate(query.streams):
         last = i == len(query.streams) - 1
         lines.append(f"{'└─' if last else '├─'} {stream.name}: {_stay(query, i)}")
-    lines += ["", *_conditions(query), *_output(query), _policies(query)]
+    lines += ["", *_conditions(query), *_output(query), _policies(query), *_overload(query)]
     return "\n".join(lines)
 
 
@@ -76,6 +76,23 @@ def _output(query: JoinQuery) -> list[str]:
         columns = ", ".join(f"{name} (from {source})" for name, source in dict(query.select).items())
     timed = any(s.time for s in query.streams)
     return [f"output: {columns}{', result_time (the newest time)' if timed else ''}"]
+
+
+def _overload(query: JoinQuery) -> list[str]:
+    overload = query.overload
+    if overload is None:
+        return []
+    lines = ["overload: lossy; results are a subset of the exact ones"]
+    if overload.drops_input:
+        lines.append(
+            f"  at most {overload.probes:,} rows are let in per batch, shared by {overload.allocation}"
+        )
+    if overload.state_rows is not None:
+        lines.append(
+            f"  at most {overload.state_rows:,} rows are stored after a batch, windows shortened by "
+            f"{overload.window_split}"
+        )
+    return lines
 
 
 def _index(query: JoinQuery) -> str:

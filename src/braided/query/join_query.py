@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from braided.query import condition, explain
-from braided.query.bounds import Bounds, Within, close
+from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import (
     InvalidType,
@@ -17,6 +17,7 @@ from braided.query.errors import (
     UnknownName,
     did_you_mean,
 )
+from braided.query.overload import Overload
 from braided.query.stream import Stream
 from braided.query.tuning import Tuning
 from braided.query.values import PlainDict, freeze, value_class
@@ -42,15 +43,15 @@ class JoinQuery(PlainDict):
     select: Mapping[str, str] | None = dataclasses.field(default=None, kw_only=True)
     plan: str = dataclasses.field(default="mjoin", kw_only=True)
     tuning: Tuning = dataclasses.field(default=Tuning(), kw_only=True)
-    overload: None = dataclasses.field(default=None, kw_only=True)
+    overload: Overload | None = dataclasses.field(default=None, kw_only=True)
     memory: None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         freeze(self, streams=_streams(self.streams), tuning=_tuning(self.tuning))
+        freeze(self, overload=_overload(self.overload))
         for option, value, available in (
             ("on", self.on, None),
             ("plan", self.plan, "mjoin"),
-            ("overload", self.overload, None),
             ("memory", self.memory, None),
         ):
             if value != available:
@@ -60,6 +61,7 @@ class JoinQuery(PlainDict):
         freeze(self, select=_select(self.select, self.names))
         self._check_times()
         self._check_tuning()
+        self._check_overload()
         if self.where is not None:
             for stream, column in sorted(condition.parse(self.where).columns()):
                 _known(stream, self.names, f"where uses {stream}.{column}")
@@ -207,6 +209,34 @@ class JoinQuery(PlainDict):
                 f"Tuning: selectivities gives some streams' but not that of {missing[0]!r}; give all or none"
             )
 
+    def _check_overload(self) -> None:
+        overload = self.overload
+        if overload is None:
+            return
+        if overload.target_batch is not None:
+            raise InvalidValue("Overload: target_batch is not available in this version; use probes")
+        if overload.probes is not None and not overload.drops_input:
+            raise InvalidValue(
+                "Overload: rationed probes (shed='probes') are not available in this version; use "
+                "shed='input', which drops rows, with allocation='equal'"
+            )
+        by_window = overload.allocation.startswith("window") and overload.state_rows is None
+        for i, stream in enumerate(self.streams):
+            if stream.count_window is not None:
+                raise InvalidValue(
+                    f"Overload: stream {stream.name!r} has a window that counts rows; rows that are dropped "
+                    "would keep others inside it, so results would be wrong; use a time window"
+                )
+            if overload.state_rows is not None and stream.time is None:
+                raise InvalidValue(
+                    f"Overload: state_rows needs a time column in stream {stream.name!r}; give it time=..."
+                )
+            if by_window and self.bounds.retention_us(i) >= INFINITE_US:
+                raise InvalidValue(
+                    f"Overload: allocation={overload.allocation!r} needs a window for stream "
+                    f"{stream.name!r}; give it one, or use 'equal'"
+                )
+
 
 def _check_index(stream: Stream, index: str) -> None:
     if index == "hash" and stream.key is None:
@@ -218,6 +248,14 @@ def _check_index(stream: Stream, index: str) -> None:
             f"Tuning: index='scan' cannot serve stream {stream.name!r}, whose window counts rows by key; "
             "use 'auto' or 'hash'"
         )
+
+
+def _overload(overload: object) -> Overload | None:
+    if overload is None or isinstance(overload, Overload):
+        return overload
+    if isinstance(overload, Mapping):
+        return Overload.from_dict(overload)
+    raise InvalidType(f"overload must be a bd.Overload; got {overload!r}")
 
 
 def _columns(stream: Stream) -> str:

@@ -36,6 +36,7 @@ from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
 from braided.runtime.calibration import machine_costs
 from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
+from braided.runtime.regulation import WHOLE, Part, Regulation, Share
 from braided.runtime.settling import Waiting
 from braided.runtime.watermark import NONE_US, Watermark
 from braided.state.keys import KeyFormat, key_format
@@ -52,6 +53,7 @@ class Counters:
     late_rows: int = 0
     null_keys: int = 0
     null_times: int = 0
+    shed_rows: int = 0
     expired_rows: int = 0
 
 
@@ -76,17 +78,19 @@ class Engine:
         *,
         allocate: Callable[[str], Allocate] | None = None,
         expire_after: bool = True,
+        part: Part = WHOLE,
     ) -> None:
         """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
 
         Without `expire_after` rows are only forgotten when the next batch begins, so that the last batch
-        can be taken back by `marks`.
+        can be taken back by `marks`. `part` is this engine's part of a join that is spread over several.
         """
         self.query = query
         self.marks: list[Mark | None] = [None] * len(query.streams)
         self._allocate, self._expire_after = allocate, expire_after
         self.bounds = query.bounds
         self.join = FlatJoin(self.bounds, policies or policies_for(query, machine_costs))
+        self.regulation = Regulation(query, part)
         self.watermark = Watermark([s.lateness_us for s in query.streams])
         self.counters = [Counters() for _ in query.streams]
         self.late: list[list[pa.RecordBatch]] = [[] for _ in query.streams]
@@ -137,10 +141,16 @@ class Engine:
         self._known = list(self.streams), self._builder
         try:
             self.learn({name: part.schema for name, part in parts.items()})
-            return self._judge(parts, borrow=borrow)
+            return self.regulate(self._judge(parts, borrow=borrow))
         except BaseException:
             self._unlearn()
             raise
+
+    def regulate(
+        self, arrivals: Sequence[Arrival | None], share: Share | None = None
+    ) -> list[Arrival | None]:
+        """Only the rows that overload lets in; `share` is this engine's, of a batch that is spread out."""
+        return self.regulation.let_in(arrivals, self.batches, share)
 
     def _judge(self, parts: Mapping[str, pa.RecordBatch], *, borrow: bool) -> list[Arrival | None]:
         arrivals: list[Arrival | None] = [None] * len(self.streams)
@@ -152,7 +162,11 @@ class Engine:
         return arrivals
 
     def step(
-        self, arrivals: Sequence[Arrival | None], *, piece_rows: int = PIECE_ROWS, eager: bool = True
+        self,
+        arrivals: Sequence[Arrival | None],
+        *,
+        piece_rows: int = PIECE_ROWS,
+        eager: bool = True,
     ) -> Iterator[pa.Table]:
         """Process a judged batch; eager pieces come as driver streams finish, others when full."""
         later = self.watermark.after([a.newest_us if a else None for a in arrivals])
@@ -284,6 +298,7 @@ class Engine:
             counters.rows_in += arrival.rows_in
             counters.null_keys += arrival.null_keys
             counters.null_times += arrival.null_times
+            counters.shed_rows += arrival.shed_rows
             if arrival.late is not None:
                 counters.late_rows += arrival.late.num_rows
                 self.late[i].append(arrival.late)
@@ -291,24 +306,34 @@ class Engine:
         self.batches += 1
         self.watermark = later
         self._known = self.streams, self._builder
+        sides = [s.side if s else None for s in self.streams]
+        self.regulation.after(arrivals, sides, [self.oldest_us(i) for i in range(len(sides))])
         if self._expire_after:
             with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
                 self._expire(later, None)
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
-        """Forget what the watermark has passed; lazily, only where room is needed."""
-        if not self._windowed or watermark.us == NONE_US:
+        """Forget what the watermark has passed, or memory has no room for; lazily, where room is needed."""
+        if not self.regulation.cuts and (not self._windowed or watermark.us == NONE_US):
             return
-        lazy = self.query.tuning.expiry == "lazy"
+        lazy = self.query.tuning.expiry == "lazy" and not self.regulation.cuts
         for i, stream in enumerate(self.streams):
             if stream is None:
                 continue
             arrival = arrivals[i] if arrivals else None
             if lazy and not (arrival and stream.side.crowded(len(arrival.rows))):
                 continue
-            bounded = stream.retention_us < INFINITE_US
-            oldest = watermark.us - stream.retention_us if bounded else NONE_US
-            self.counters[i].expired_rows += stream.side.expire(oldest)
+            stream.side.floor_us = self.regulation.floors_us[i]
+            self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i, watermark))
+
+    def oldest_us(self, i: int, watermark: Watermark | None = None) -> int:
+        """The oldest time of a stream that is still needed."""
+        watermark = watermark or self.watermark
+        retention_us = self.bounds.retention_us(i)
+        floor_us = self.regulation.floors_us[i]
+        if retention_us >= INFINITE_US or watermark.us == NONE_US or not self._windowed:
+            return floor_us
+        return max(floor_us, watermark.us - retention_us)
 
     def _stream_state(self, i: int, layout: Layout, keys: KeyFormat) -> StreamState:
         stream = self.query.streams[i]
@@ -323,6 +348,7 @@ class Engine:
     def _stream_statistics(self, i: int) -> StreamStatistics:
         stream, counters = self.streams[i], self.counters[i]
         live = (stream.side.rows + stream.waiting.rows) if stream else 0
+        live = min(live, self.regulation.held_rows[i]) if self.regulation.cuts else live
         return StreamStatistics(
             rows_in=counters.rows_in,
             late_rows=counters.late_rows,
@@ -330,9 +356,11 @@ class Engine:
             null_times=counters.null_times,
             live_rows=live,
             live_bytes=stream.side.nbytes + stream.waiting.nbytes if stream else 0,
+            shed_rows=counters.shed_rows,
             expired_rows=counters.expired_rows,
+            cut_rows=self.regulation.cut_rows[i],
             newest_us=self.watermark.newest_us[i],
-            index="scan" if stream and stream.side.scanned else "hash",
+            index="scan" if self.join.learned.choices[i].scanned else "hash",
             index_changes=int(self.join.learned.index_changes[i]),
         )
 

@@ -24,14 +24,20 @@ from braided.state.storable import from_storable, no_rows, to_storable
 
 @dataclass(frozen=True)
 class Arrival:
-    """One stream's part of a batch, judged."""
+    """One stream's part of a batch, judged; of the rows offered to the join, some may have been shed."""
 
     rows: Rows
     late: pa.RecordBatch | None = None
+    shed_rows: int = 0
     rows_in: int = 0
     null_keys: int = 0
     null_times: int = 0
     newest_us: int | None = None
+
+    @property
+    def offered_rows(self) -> int:
+        """Rows that could have joined."""
+        return len(self.rows) + self.shed_rows
 
 
 class Intake:

@@ -53,7 +53,8 @@ def load(engine: Engine, data: bytes) -> None:
             engine.put(
                 stream, [r for part in ("rows", "waiting") for r in _rows(stream, parts[f"{name}/{part}"])]
             )
-    engine.join.learned.restore(meta)
+    engine.join.restore(meta)
+    engine.regulation.restore(meta.get("regulation", {}))
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
 
@@ -70,6 +71,7 @@ def _meta(engine: Engine) -> dict[str, Any]:
             for i, name in enumerate(engine.query.names)
         },
         **engine.join.learned.kept(),
+        "regulation": engine.regulation.kept(),
         "results": engine.results,
         "batches": engine.batches,
         "ended": engine.watermark.ended,

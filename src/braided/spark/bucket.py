@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from braided.query.bounds import INFINITE_US
 from braided.query.errors import BraidedError, InvalidValue
 from braided.runtime.engine import Counters, Engine
 from braided.runtime.intake import Arrival
+from braided.runtime.regulation import Part, Share
 from braided.spark import blobs, measures
 from braided.spark.arena import Arena, new_token, open_arena
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
@@ -40,6 +40,9 @@ class Packed(NamedTuple):
     null_keys: int
     null_times: int
     newest_us: int | None
+    rows_before: int
+    rows_upto: int
+    rows_total: int
     blob: bytes | None
 
 
@@ -71,7 +74,8 @@ class Bucket:
             meta = self._meta()
             engine = self._engine(meta, arena)
         with watch.on("engine"):
-            arrivals = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
+            judged = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
+            arrivals = engine.regulate(judged, _share(packed))
         for table in watch.each("engine", engine.step(arrivals, eager=False)):
             yield from ((blob, None) for blob in self._blobs(table))
         yield from ((blob, None) for blob in self._late(arrivals))
@@ -92,8 +96,8 @@ class Bucket:
                 state_us=watch.us("state"),
                 rebuilds=self._rebuilds,
                 arena_hits=self._hits,
-                batch_rows=sum(len(a.rows) for a in arrivals if a is not None),
-                hottest_key_rows=hottest_rows(arrivals),
+                batch_rows=sum(len(a.rows) for a in judged if a is not None),
+                hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(judged),
             ),
         )
 
@@ -127,12 +131,14 @@ class Bucket:
             self._rebuild(engine, meta)
         engine.counters = [Counters(**said.counters) for said in meta.streams]
         engine.results, engine.batches = meta.results, meta.batches
-        engine.join.learned.restore(meta.learned)
+        engine.join.restore(meta.learned)
+        engine.regulation.restore(meta.regulation)
         return engine
 
     def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
         query = self._plan.query
-        engine = Engine(query, allocate=arena.allocate, expire_after=False)
+        part = Part(self._number, self._plan.buckets)
+        engine = Engine(query, allocate=arena.allocate, expire_after=False, part=part)
         engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
         engine.watermark.newest_us = [said.newest_us for said in meta.streams]
         return engine
@@ -213,8 +219,7 @@ class Bucket:
         for i, (said, stream) in enumerate(zip(meta.streams, engine.streams, strict=True)):
             assert stream is not None
             arrival = arrivals[i]
-            bounded = stream.retention_us < INFINITE_US
-            oldest = engine.watermark.us - stream.retention_us if bounded else -INFINITE_US
+            oldest = engine.oldest_us(i)
             if arrival is not None and len(arrival.rows):
                 self._append(meta, said, *_since(arrival.rows, oldest))
             for chunk in [c for c in said.chunks if c.newest_us < oldest]:
@@ -223,18 +228,19 @@ class Bucket:
             live = stream.side.rows + stream.waiting.rows
             stored = sum(c.rows for c in said.chunks)
             if len(said.chunks) > _MOST_CHUNKS or stored > 2 * live + _REWRITE_ROWS:
-                self._rewrite(meta, said, [*stream.side.contents(), *stream.waiting.pieces])
+                self._rewrite(meta, said, [*stream.side.contents(), *stream.waiting.pieces], oldest)
             said.newest_us = engine.watermark.newest_us[i]
             said.counters = dataclasses.asdict(engine.counters[i])
         meta.results, meta.batches = engine.results, engine.batches
         meta.learned = engine.join.learned.kept()
+        meta.regulation = engine.regulation.kept()
         self._state.put_meta(meta.encode())
 
-    def _rewrite(self, meta: Meta, said: StreamMeta, pieces: Sequence[Any]) -> None:
+    def _rewrite(self, meta: Meta, said: StreamMeta, pieces: Sequence[Rows], oldest: int) -> None:
         """Live rows in few new chunks, instead of many small or half dead ones."""
         old, said.chunks = said.chunks, []
         for rows in pieces:
-            self._append(meta, said, rows.batch, rows.times)
+            self._append(meta, said, *_since(rows, oldest))
         for chunk in old:
             self._state.remove_chunk(chunk.number)
 
@@ -247,6 +253,11 @@ class Bucket:
             self._state.put_chunk(meta.next_chunk, data)
             meta.next_chunk += 1
             start += piece.num_rows
+
+
+def _share(packed: Sequence[Packed]) -> Share:
+    """Which rows of the whole batch are this bucket's, over all streams."""
+    return Share(*(int(sum(getattr(p, f"rows_{n}") for p in packed)) for n in ("before", "upto", "total")))
 
 
 def _since(rows: Rows, oldest: int) -> tuple[pa.RecordBatch, Int64s]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 
 from braided.kernels import warm_up
+from braided.runtime.calibration import machine_costs
 from braided.spark.folders import remove_at_daemons_exit
 
 
 def preload() -> None:
-    """Import what workers need, and load the compiled kernels."""
+    """Import what workers need, load the compiled kernels, and know what they cost here."""
     for module in (
         "pandas",
         "pyspark.sql.streaming.proto.StateMessage_pb2",
@@ -25,6 +26,7 @@ def preload() -> None:
     ):
         importlib.import_module(module)
     warm_up()
+    machine_costs()
 
 
 if __name__ == "__main__":

@@ -62,6 +62,8 @@ def _rows(seen: JoinMetrics) -> Iterator[str]:
             (s.late_rows, "came too late; a larger lateness would let them in"),
             (s.null_keys, "have no key (null), and join nothing"),
             (s.null_times, "have no time (null), and join nothing"),
+            (s.shed_rows, "were not let in: overload shares its budget out; a larger one would let them in"),
+            (s.cut_rows, "were forgotten early to keep to state_rows; results with them are lost"),
         ):
             if count:
                 share = 100 * count / max(1, s.rows_in)

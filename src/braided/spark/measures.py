@@ -17,13 +17,13 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
-from braided.spark.store import Meta
+from braided.spark.store import Meta, StreamMeta
 
 OBSERVED = "braided"
 
 _STREAM = (
     "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
-    "purged_rows", "newest_us",
+    "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes",
 )  # fmt: skip
 _HALF_JOIN = ("probes", "same_key", "matches")
 _LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
@@ -40,6 +40,7 @@ def names(streams: Sequence[str]) -> list[str]:
     return [
         *_GENERAL,
         *(f"stream.{s}.{name}" for s in streams for name in _STREAM),
+        *(f"scanning.{s}" for s in streams),
         *(f"half_join.{a}.{b}.{name}" for a, b in pairs for name in _HALF_JOIN),
     ]
 
@@ -47,8 +48,8 @@ def names(streams: Sequence[str]) -> list[str]:
 def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
     """One bucket's numbers; `latest` are those of this batch alone."""
     chunks = [c for s in meta.streams for c in s.chunks]
-    streams = [  # an engine may still hold rows that are dead already; the state does not
-        replace(s, live_rows=sum(c.rows for c in said.chunks), live_bytes=sum(c.size for c in said.chunks))
+    streams = [
+        replace(s, live_rows=_live(s, said), live_bytes=sum(c.size for c in said.chunks))
         for s, said in zip(seen.streams.values(), meta.streams, strict=True)
     ]
     general = {
@@ -69,9 +70,15 @@ def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
     return [
         *(general[name] for name in _GENERAL),
         *(getattr(s, name) for s in streams for name in _STREAM),
+        *(int(s.index == "scan") for s in streams),
         *(getattr(h, name) for h in seen.half_joins.values() for name in _HALF_JOIN),
         *decisions,
     ]
+
+
+def _live(seen: StreamStatistics, said: StreamMeta) -> int:
+    """Rows of a stream that can still be found: an engine may hold more, and so may chunks."""
+    return min(sum(c.rows for c in said.chunks), seen.live_rows)
 
 
 def combined(streams: Sequence[str], vectors: Sequence[Sequence[int | None]]) -> dict[str, Any]:
@@ -181,7 +188,9 @@ def _statistics(streams: Sequence[str], values: Mapping[str, Any]) -> Statistics
         batches=values["batches"] or 0,
         watermark_us=values["watermark_us"],
         streams={
-            s: StreamStatistics(**{n: _or_zero(n, values[f"stream.{s}.{n}"]) for n in _STREAM})
+            s: StreamStatistics(
+                **{n: _or_zero(n, values[f"stream.{s}.{n}"]) for n in _STREAM}, index=_index(s, values)
+            )
             for s in streams
         },
         half_joins={
@@ -189,6 +198,11 @@ def _statistics(streams: Sequence[str], values: Mapping[str, Any]) -> Statistics
             for a, b in pairs
         },
     )
+
+
+def _index(stream: str, values: Mapping[str, Any]) -> str:
+    scanning = values[f"scanning.{stream}"] or 0
+    return "hash" if not scanning else "scan" if scanning == values["buckets"] else "mixed"
 
 
 def _or_zero(name: str, value: Any) -> Any:

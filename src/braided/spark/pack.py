@@ -2,8 +2,9 @@
 
 Spark hands Python operators with state their input row by row, which is slow; so rows travel packed.
 Every task also sends every bucket a *control row*: how many rows it saw, how many of them cannot join
-(null key, null time), and the newest time. So all buckets know the whole stream's progress, and compute
-the same watermark.
+(null key, null time), the newest time, and how many of the rows that can join go to this bucket, to the ones
+before it and to all. So all buckets know the whole stream's progress, compute the same watermark, and know
+their share of a budget.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from braided.spark import blobs
 from braided.spark.labels import labels
 from braided.spark.plan import JoinPlan
 from braided.state import times
-from braided.state.keys import valid_keys
+from braided.state.keys import Int64s, valid_keys
 from braided.state.storable import to_storable
 
 _FLUSH_BYTES = 64 << 20
@@ -32,6 +33,9 @@ _SCHEMA = pa.schema(
         ("null_keys", pa.int64()),
         ("null_times", pa.int64()),
         ("newest_us", pa.int64()),
+        ("rows_before", pa.int64()),
+        ("rows_upto", pa.int64()),
+        ("rows_total", pa.int64()),
         ("blob", pa.binary()),
     ]
 )
@@ -39,8 +43,9 @@ _SCHEMA = pa.schema(
 
 @dataclass
 class _Seen:
-    """What a task has seen of its stream."""
+    """What a task has seen of its stream; `by_bucket` are the rows that can join."""
 
+    by_bucket: Int64s
     rows: int = 0
     null_keys: int = 0
     null_times: int = 0
@@ -55,7 +60,7 @@ class Packer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Data blobs, then one control row per bucket."""
-        part, seen, seq = _partition(), _Seen(), 0
+        part, seen, seq = _partition(), _Seen(np.zeros(self._plan.buckets, np.int64)), 0
         held: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -63,11 +68,11 @@ class Packer:
                 held.append(self._judged(batch, seen))
                 size += held[-1].nbytes
             if size >= _FLUSH_BYTES:
-                for packed in self._packed(held, part, seq):
+                for packed in self._packed(held, part, seq, seen):
                     yield packed
                     seq += 1
                 held, size = [], 0
-        for packed in self._packed(held, part, seq):
+        for packed in self._packed(held, part, seq, seen):
             yield packed
             seq += 1
         if seen.rows:
@@ -100,7 +105,9 @@ class Packer:
         seen.null_keys += int((~keep).sum()) - nulls
         return stored.filter(pa.array(keep))
 
-    def _packed(self, held: list[pa.RecordBatch], part: int, seq: int) -> Iterator[pa.RecordBatch]:
+    def _packed(
+        self, held: list[pa.RecordBatch], part: int, seq: int, seen: _Seen
+    ) -> Iterator[pa.RecordBatch]:
         if not held:
             return
         rows = held[0] if len(held) == 1 else pa.concat_batches(held)
@@ -108,6 +115,7 @@ class Packer:
         hashes = self._plan.keys.hashes(columns, rows.num_rows)
         bucket = (hashes & (self._plan.buckets - 1)).astype(np.uint16)
         counts = np.bincount(bucket, minlength=self._plan.buckets)
+        seen.by_bucket += counts
         rows = rows.take(pa.array(np.argsort(bucket, kind="stable")))
         start = 0
         for number in np.flatnonzero(counts):
@@ -118,7 +126,7 @@ class Packer:
 
     def _row(self, bucket: int, part: int, seq: int, blob: bytes) -> pa.RecordBatch:
         label = labels(self._plan.buckets)[bucket]
-        values = [label, self._number, part, seq, 0, 0, 0, None, blob]
+        values = [label, self._number, part, seq, 0, 0, 0, None, 0, 0, 0, blob]
         return pa.RecordBatch.from_arrays(
             [pa.array([v], f.type) for v, f in zip(values, _SCHEMA, strict=True)], schema=_SCHEMA
         )
@@ -127,10 +135,12 @@ class Packer:
         """Counts go to the first bucket, so that sums over buckets are right; times go to all."""
         n = self._plan.buckets
         first = [1] + [0] * (n - 1)
+        upto = np.cumsum(seen.by_bucket)
         columns = [
             labels(n), [self._number] * n, [part] * n, [seq] * n,
             [seen.rows * f for f in first], [seen.null_keys * f for f in first],
-            [seen.null_times * f for f in first], [seen.newest_us] * n, [None] * n,
+            [seen.null_times * f for f in first], [seen.newest_us] * n,
+            upto - seen.by_bucket, upto, [upto[-1]] * n, [None] * n,
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA

@@ -42,7 +42,8 @@ def join(
 ) -> DataFrame:
     """The join of DataFrames: streaming ones give a streaming DataFrame, batch ones a batch result.
 
-    `buckets` (a power of two) is how many parts the keys are split into; it is fixed in a checkpoint.
+    `buckets` (a power of two) is how many parts the keys are split into; it is fixed in a checkpoint. A join
+    without any key has one, whatever is asked for, and says so in a warning.
     With `late="flag"` rows that come too late are handed out as rows of their own, with the name of
     their stream in the column `late_stream`; else they are only counted.
     """
@@ -89,6 +90,9 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     if all(streaming.values()):
         check_session(frames[query.names[0]].sparkSession)
         _check_streaming(query)
+    if query.keyless and buckets > 1:
+        _log.warning("this join has no key: all rows are compared with all others in one bucket, by one task")
+        buckets = 1
     schemas = tuple(
         _arrow_schema(frames[name], s) for name, s in zip(query.names, query.streams, strict=True)
     )

@@ -16,7 +16,8 @@ BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM hol
 LATE_COLUMN = "late_stream"
 PACKED = (
     "bucket int, stream int, part int, seq int, "
-    "rows_in long, null_keys long, null_times long, newest_us long, blob binary"
+    "rows_in long, null_keys long, null_times long, newest_us long, "
+    "rows_before long, rows_upto long, rows_total long, blob binary"
 )
 JOINED = "blob binary, metrics array<long>"
 

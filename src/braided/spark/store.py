@@ -74,6 +74,7 @@ class Meta:
     results: int = 0
     batches: int = 0
     learned: dict[str, Any] = field(default_factory=dict)
+    regulation: dict[str, Any] = field(default_factory=dict)
 
     @property
     def watermark_us(self) -> int | None:

@@ -81,6 +81,17 @@ def key_format(streams: Sequence[Stream], schemas: Sequence[pa.Schema]) -> KeyFo
     return KeyFormat(tuple(kinds))
 
 
+def content_hashes(batch: pa.RecordBatch) -> Int64s:
+    """One hash per row over all columns whose values can be keys; equal rows get equal hashes."""
+    out = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        kind = _kind(column.type)
+        if kind is not None:
+            valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+            hashing.fold_words(np.where(valid, _words(column, kind, 0), -1), out)
+    return out
+
+
 def valid_keys(columns: Sequence[pa.Array]) -> Bools | None:
     """Which rows have no null in their key, given its columns as they are stored; None if all."""
     valid: Bools | None = None

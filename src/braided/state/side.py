@@ -25,6 +25,7 @@ import pyarrow as pa
 from braided.kernels import counting, index
 from braided.kernels.tables import (
     FIRST,
+    FLOOR,
     HASH,
     HEAD,
     LINK,
@@ -40,6 +41,7 @@ from braided.query.windows import CountWindow
 from braided.state.keys import Bools, Int64s
 from braided.state.payload import Chunk, Payload
 
+BOTTOMLESS_US = -(1 << 62)
 _MIN_ROWS = 64
 _MAX_POSITION = (1 << 31) - 1
 
@@ -118,6 +120,7 @@ class SideState:
         self._grow_to(_MIN_ROWS)
         self._index_for(_MIN_ROWS)
         self._allocate = allocate
+        self.floor_us = BOTTOMLESS_US  # rows with an earlier time are never found
         self._newest = -(1 << 62)
         self._disordered = False
         self._since_scan = 0
@@ -145,7 +148,7 @@ class SideState:
         table[LINK] = self._link.ctypes.data - 4 * self.base
         table[HEAD] = self._head.ctypes.data
         table[SHIFT], table[FIRST], table[VISIBLE] = self._shift, self.first, visible
-        table[SCANNED], table[ORDERED] = self.scanned, self.ordered
+        table[SCANNED], table[ORDERED], table[FLOOR] = self.scanned, self.ordered, self.floor_us
 
     def times_at(self, positions: npt.NDArray[np.int32]) -> Int64s:
         """The event times of rows."""
@@ -218,6 +221,15 @@ class SideState:
         if scanned != self.scanned:
             self.scanned = scanned
             self._index_for(self.rows)
+
+    def newest_rows(self, oldest: int, rows: int) -> tuple[int, int]:
+        """How many rows are not older than `oldest`, and a time that at most `rows` of them reach."""
+        times = self._times[self.first - self.base : self.count - self.base]
+        ordered = times if self.ordered else np.sort(times)
+        times = ordered[np.searchsorted(ordered, oldest) :]
+        if len(times) <= rows:
+            return len(times), oldest
+        return len(times), int(times[len(times) - rows - 1]) + 1
 
     def crowded(self, rows: int) -> bool:
         """Whether so many more rows would make the arrays grow."""

@@ -1,0 +1,201 @@
+"""Overload: which rows are let in, and how far back windows reach, when CPU or memory is short.
+
+Why the results are a subset of the exact ones
+----------------------------------------------
+A row that is not let in is dropped before it is stored, and a row below its side's *floor* is never found;
+all else is as always. So every combination that is found satisfies the same conditions as in the exact join,
+over some of the same rows. Times of rows that are not let in still move the watermark, so lateness is judged
+as in the exact join. (Windows that count rows would see fewer, and keep others longer: they are refused.)
+
+Why a retried batch does the same
+---------------------------------
+Rows are picked by a seeded hash of stream, batch, key and time (and of their contents, where these are
+equal), and floors are times: both depend on the rows and the committed state, not on their order. A floor is
+chosen at the end of a batch, written with the state, and holds from the next batch on, whether the rows below
+it have been removed yet or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braided.kernels.hashing import lots
+from braided.policies.allocation.input_rates import Arrivals, let_in
+from braided.policies.sharing import whole
+from braided.policies.window_split import split
+from braided.query.join_query import JoinQuery
+from braided.runtime.intake import Arrival
+from braided.state.keys import Bools, Int64s, content_hashes
+from braided.state.side import BOTTOMLESS_US, Rows, SideState
+
+_FADING = 0.9  # of the rates that decide which stream is slow, from batch to batch
+_UNBOUNDED = float(1 << 62)
+
+
+@dataclass(frozen=True)
+class Part:
+    """This engine's part of a join that is spread over several: number `number` of `of`."""
+
+    number: int = 0
+    of: int = 1
+
+    def of_budget(self, budget: int) -> int:
+        """An even part; all parts add up to the budget."""
+        return budget * (self.number + 1) // self.of - budget * self.number // self.of
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True)
+class Share:
+    """This engine's rows of a batch among all: rows `before`..`upto` of `total`."""
+
+    before: int
+    upto: int
+    total: int
+
+    def of_budget(self, budget: int) -> int:
+        """The part of a budget that these rows may use; all shares add up to the budget."""
+        if not self.total:
+            return 0
+        return budget * self.upto // self.total - budget * self.before // self.total
+
+
+class Regulation:
+    """Applies a query's `Overload`; does nothing without one."""
+
+    def __init__(self, query: JoinQuery, part: Part) -> None:
+        self._query, self._overload = query, query.overload
+        self._state_rows: int | None = None
+        if self._overload is not None and self._overload.state_rows is not None:
+            self._state_rows = part.of_budget(self._overload.state_rows)
+        streams = len(query.streams)
+        self.rates = [0.0] * streams
+        self.floors_us = [BOTTOMLESS_US] * streams
+        self.held_rows = [0] * streams
+        self.cut_rows = [0] * streams
+
+    @property
+    def cuts(self) -> bool:
+        """Whether windows are shortened."""
+        return self._state_rows is not None
+
+    def let_in(
+        self, arrivals: Sequence[Arrival | None], batch: int, share: Share | None
+    ) -> list[Arrival | None]:
+        """The arrivals, with only the rows that are let in."""
+        overload = self._overload
+        if overload is None or not overload.drops_input or overload.probes is None:
+            return list(arrivals)
+        budget = overload.probes if share is None else share.of_budget(overload.probes)
+        rows = tuple(len(a.rows) if a else 0 for a in arrivals)
+        if sum(rows) <= budget:
+            return list(arrivals)
+        seed = self._query.tuning.seed
+        draws = [_draws(a, i, batch, seed) for i, a in enumerate(arrivals)]
+        if overload.allocation == "random":
+            quotas = _drawn(draws, budget)
+        else:
+            wanted = let_in(overload.allocation, budget, self._arrivals(rows))
+            quotas = whole(wanted, budget, turn=batch)
+        return [a and _only(a, d, q) for a, d, q in zip(arrivals, draws, quotas, strict=True)]
+
+    def after(
+        self, arrivals: Sequence[Arrival | None], sides: Sequence[SideState | None], oldest: Sequence[int]
+    ) -> None:
+        """A batch is done: remember its rates, and cut the windows to what may be stored."""
+        if self._state_rows is None:
+            return
+        arrived = [a.offered_rows if a else 0 for a in arrivals]
+        if any(arrived):
+            self.rates = [_FADING * r + (1 - _FADING) * n for r, n in zip(self.rates, arrived, strict=True)]
+        oldest = [max(o, f) for o, f in zip(oldest, self.floors_us, strict=True)]
+        live = [s.newest_rows(o, 1 << 62)[0] if s else 0 for s, o in zip(sides, oldest, strict=True)]
+        assert self._overload is not None
+        parts = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=live)
+        quotas = whole(parts, self._state_rows, turn=0)
+        for i, (side, quota) in enumerate(zip(sides, quotas, strict=True)):
+            self.held_rows[i] = live[i]
+            if side is not None and live[i] > quota:
+                _, self.floors_us[i] = side.newest_rows(oldest[i], quota)
+                self.held_rows[i] = side.newest_rows(self.floors_us[i], 1 << 62)[0]
+                self.cut_rows[i] += live[i] - self.held_rows[i]
+
+    def kept(self) -> dict[str, Any]:
+        """As plain numbers, for a checkpoint."""
+        names = ("rates", "floors_us", "held_rows", "cut_rows")
+        return {name: list(getattr(self, name)) for name in names}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from kept numbers; what was cut off stays so, with another budget or none."""
+        for name, values in kept.items():
+            setattr(self, name, list(values))
+
+    def _arrivals(self, rows: tuple[int, ...]) -> Arrivals:
+        """What waits, with windows in rows if memory is shared out and else in time."""
+        if self._state_rows is None or self._overload is None:
+            bounds = self._query.bounds
+            return Arrivals(rows, tuple(float(bounds.retention_us(i)) for i in range(len(rows))))
+        caps = [_UNBOUNDED] * len(rows)
+        targets = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=caps)
+        missing = tuple(max(0.0, t - h) for t, h in zip(targets, self.held_rows, strict=True))
+        return Arrivals(rows, targets, missing)
+
+
+def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64s:
+    """A number for each row; those with the smallest are let in."""
+    if arrival is None:
+        return np.zeros(0, np.int64)
+    out = np.empty(len(arrival.rows), np.int64)
+    lots(arrival.rows.hashes, arrival.rows.times, seed, batch * 64 + stream, out)
+    return out
+
+
+def _drawn(draws: Sequence[Int64s], budget: int) -> tuple[int, ...]:
+    """How many rows of each stream are among the smallest of all."""
+    everything = np.concatenate(draws)
+    owner = np.repeat(np.arange(len(draws)), [len(d) for d in draws])
+    smallest = np.argsort(everything, kind="stable")[:budget]
+    return tuple(np.bincount(owner[smallest], minlength=len(draws)).tolist())
+
+
+def _only(arrival: Arrival, draws: Int64s, quota: int) -> Arrival:
+    """The arrival with its `quota` rows of the smallest draws."""
+    rows = arrival.rows
+    if quota >= len(rows):
+        return arrival
+    kept = _smallest(rows, draws, quota)
+    return dataclasses.replace(arrival, rows=_picked(rows, kept), shed_rows=len(rows) - quota)
+
+
+def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:
+    if not quota:
+        return np.zeros(len(rows), np.bool_)
+    limit = np.partition(draws, quota - 1)[quota - 1]
+    kept: Bools = draws < limit
+    tied = np.flatnonzero(draws == limit)
+    wanted = quota - int(kept.sum())
+    if wanted < len(tied):  # equal key and time: contents decide, because the order of rows may not
+        tied = tied[np.argsort(content_hashes(rows.batch.take(pa.array(tied))), kind="stable")]
+    kept[tied[:wanted]] = True
+    return kept
+
+
+def _picked(rows: Rows, kept: Bools) -> Rows:
+    def of(values: Any) -> Any:
+        return None if values is None else values[kept]
+
+    return Rows(
+        rows.batch.filter(pa.array(kept)),
+        rows.hashes[kept],
+        rows.times[kept],
+        of(rows.linked),
+        of(rows.checks),
+    )

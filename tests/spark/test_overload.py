@@ -1,0 +1,147 @@
+"""Overload and index choice on Spark: budgets hold over all buckets, and any attempt does the same."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import braided as bd
+from braided.spark import folders, measures
+from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.testing import assert_same_bag, bag, expected
+from tests.spark.streams import exact, generated, query, read, results, run, write
+from tests.spark.test_bucket import BUCKETS, Cluster, batches
+from tests.workloads import names_of, random_tables, stream
+
+NAMES = names_of(2)
+OVERLOADS = {
+    "input": bd.Overload(11, shed="input", allocation="equal"),
+    "random": bd.Overload(11, shed="input", allocation="random"),
+    "state": bd.Overload(state_rows=30),
+    "both": bd.Overload(11, shed="input", allocation="window-inverse", state_rows=30, window_split="equal"),
+}
+
+
+def clusters(overload: bd.Overload, tables: dict[str, pa.Table], **options: Any) -> tuple[Cluster, Cluster]:
+    """The same join with engines that go on from batch to batch, and with engines that are rebuilt."""
+    q = bd.JoinQuery([stream(n, "60 us") for n in NAMES], overload=overload, **options)
+    keeping, rebuilding = Cluster(q, tables), Cluster(q, tables)
+    plan = keeping.plan
+    keeping.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
+    return keeping, rebuilding
+
+
+@pytest.mark.parametrize("overload", OVERLOADS)
+def test_oracle_budgets_hold_over_all_buckets_and_any_attempt_does_the_same(
+    overload: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    named = measures.names(NAMES)
+    for seed in range(3):
+        tables = random_tables(seed, NAMES, rows=90, keys=8)
+        keeping, rebuilding = clusters(OVERLOADS[overload], tables)
+        found, seen, before = [], {}, 0
+        for batch in batches(tables, 9):
+            states = copy.deepcopy(keeping.states)
+            lost = keeping.push(batch)  # an attempt whose state is lost
+            keeping.states = states
+            keeping.metrics.clear()
+            found.append(keeping.push(batch))
+            assert bag(found[-1]) == bag(lost) == bag(rebuilding.push(batch))
+            seen = measures.combined(NAMES, keeping.metrics)
+            if OVERLOADS[overload].probes:
+                assert seen["driven_rows"] - before <= 11
+                before = seen["driven_rows"]
+            if OVERLOADS[overload].state_rows:
+                assert sum(seen[f"stream.{n}.live_rows"] for n in NAMES) <= 30
+        assert not bag(pa.concat_tables(found)) - bag(expected(keeping.plan.query, tables))
+        shed, cut = (sum(seen[f"stream.{n}.{what}_rows"] for n in NAMES) for what in ("shed", "cut"))
+        assert (shed > 0) == (OVERLOADS[overload].probes is not None)
+        assert (cut > 0) == (OVERLOADS[overload].state_rows is not None)
+        assert len(named) == len(set(named))
+
+
+def test_shares_of_all_buckets_are_the_budget() -> None:
+    """Even a budget smaller than the number of buckets is used."""
+    q = bd.JoinQuery([stream(n) for n in NAMES], overload=bd.Overload(3, shed="input", allocation="random"))
+    tables = random_tables(1, NAMES, rows=200, keys=50, nulls=False)
+    cluster = Cluster(q, tables)
+    cluster.push(tables)
+    assert measures.combined(NAMES, cluster.metrics)["driven_rows"] == 3
+    assert BUCKETS > 3
+
+
+def test_the_index_is_kept_between_batches_and_reported() -> None:
+    rng = np.random.default_rng(1)
+    q = bd.JoinQuery(
+        [bd.Stream(n, key="k", time="t", window="1 second") for n in NAMES],
+        tuning=bd.Tuning(index={"s0": "scan", "s1": "hash"}),
+    )
+    times = pa.array([1] * 50).cast(pa.timestamp("us"))
+    tables = {n: pa.table({"k": rng.integers(0, 50, 50), "t": times}) for n in NAMES}
+    cluster = Cluster(q, tables)
+    cluster.push(tables)
+    seen = measures._statistics(NAMES, measures.combined(NAMES, cluster.metrics))
+    assert {n: s.index for n, s in seen.streams.items()} == {"s0": "scan", "s1": "hash"}
+
+
+def test_shedding_split_and_index_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["a", "b"]
+    tables = generated(names, 2_000, keys=4)
+    write(tmp_path, tables, 4)
+    overload = bd.Overload(600, shed="input", allocation="equal", state_rows=200)
+    q = query(names, overload=overload, tuning=bd.Tuning(index={"a": "scan", "b": "auto"}))
+    streaming = run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=2), tmp_path)
+    wanted = exact(query(names), tables)
+    found = results(tmp_path).select(wanted.column_names)
+    assert 0 < found.num_rows < wanted.num_rows
+    assert not bag(found) - bag(wanted)
+    seen = bd.spark.metrics(streaming)
+    assert seen.results == found.num_rows
+    assert sum(s.live_rows for s in seen.streams.values()) <= 200
+    accepted = sum(s.rows_in - s.null_keys - s.shed_rows for s in seen.streams.values())
+    assert accepted == 4 * 600
+    assert all(s.shed_rows > 0 for s in seen.streams.values())
+    assert sum(s.cut_rows for s in seen.streams.values()) > 0
+    assert seen.streams["a"].index == "scan"
+    assert "were not let in" in bd.spark.why(streaming)
+    assert seen.to_dict()["streams"]["a"]["shed_rows"] == seen.streams["a"].shed_rows
+
+
+def test_nothing_shed_is_exact_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["a", "b", "c"]
+    tables = generated(names, 900)
+    write(tmp_path, tables, 3)
+    overload = bd.Overload(10**6, shed="input", allocation="inverse", state_rows=10**6)
+    q = query(names, overload=overload, tuning=bd.Tuning(index="scan"))
+    streaming = run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=2), tmp_path)
+    wanted = exact(query(names), tables)
+    assert_same_bag(results(tmp_path).select(wanted.column_names), wanted)
+    assert {s.index for s in bd.spark.metrics(streaming).streams.values()} == {"scan"}
+
+
+def test_a_join_without_any_key_runs_in_one_bucket_and_says_so(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ["a", "b"]
+    tables = generated(names, 300)
+    write(tmp_path, tables, 2)
+    streams = [bd.Stream(n, time="t", window="3 seconds", lateness="0 seconds") for n in names]
+    q = bd.JoinQuery(streams, where="a.v > 3 * b.v")
+    with caplog.at_level(logging.WARNING, "braided"):
+        df = bd.spark.join(q, read(spark, tmp_path, tables))
+    assert "no key" in caplog.text
+    streaming = run(df, tmp_path)
+    wanted = exact(q, tables)
+    assert wanted.num_rows > 10
+    assert_same_bag(results(tmp_path).select(wanted.column_names), wanted)
+    seen = bd.spark.metrics(streaming)
+    assert seen.buckets == 1
+    assert {s.index for s in seen.streams.values()} == {"scan"}
