@@ -1,4 +1,4 @@
-"""The command line: `braided demo`, `braided bench NAME`, `braided lab NAME`.
+"""The command line: `braided demo`, `braided bench NAME`, `braided lab NAME`, `braided doctor`.
 
 Exit status 0, or 1 with one clear message on standard error and no traceback for a user's mistake;
 `--debug` shows the traceback.
@@ -98,6 +98,18 @@ def _benchmark(name: str, scale: float, repeats: int, batches: int) -> list[Line
     from braided.bench import spark  # noqa: PLC0415
 
     return spark.run(scale, batches)
+
+
+@app.command()
+def doctor(
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure the index costs anew instead of reading them.")
+    ] = False,
+) -> None:
+    """Say what this machine has, what is missing, and what the index operations cost here."""
+    from braided.cli import doctor as command  # noqa: PLC0415  (compiles kernels)
+
+    command.doctor(Console(highlight=False), calibrate=calibrate)
 
 
 @app.command()

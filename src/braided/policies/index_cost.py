@@ -5,7 +5,7 @@ row that enters and for following its chains row by row. A scan pays for every r
 at a time, a little more for each stretch of 64 in which something is found, and for what it finds. So a scan
 wins where most of what it looks at matches (few keys), or where rows enter but hardly any row probes.
 
-    hash  = inserts * insert + probes * (probe + hops * hop)
+    hash  = inserts * insert + probes * (probe + hops * hop + hits * found)
     scan  = probes * (sweep + log2(rows) * search + rows * row + stretches * stretch + hits * hit)
 
 `stretches` is how many of the stretches looked at hold a hit, if hits lie at random; the search finds where
@@ -27,16 +27,22 @@ _STRETCH = 64
 
 @dataclass(frozen=True)
 class Costs:
-    """Nanoseconds per operation; the defaults are of the machine Braided was developed on."""
+    """Nanoseconds per operation; the defaults are of the machine Braided was developed on.
+
+    `batch` and `store` are what storing and forgetting rows cost with either index, per batch and per row.
+    """
 
     insert: float = 1.2
     probe: float = 6.0
-    hop: float = 4.8
+    hop: float = 2.5
+    found: float = 2.5
     sweep: float = 5.0
     search: float = 3.0
     row: float = 0.12
     stretch: float = 13.0
     hit: float = 2.8
+    batch: float = 15_000.0
+    store: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ class Load:
 
 
 def hash_terms(load: Load) -> tuple[float, ...]:
-    """How often each operation of a hash is done: insert, probe, hop."""
-    return load.inserts, load.probes, load.probes * load.hops
+    """How often each operation of a hash is done: insert, probe, hop, found."""
+    return load.inserts, load.probes, load.probes * load.hops, load.probes * load.hits
 
 
 def scan_terms(load: Load) -> tuple[float, ...]:
@@ -70,12 +76,18 @@ def scan_terms(load: Load) -> tuple[float, ...]:
 
 def hash_ns(load: Load, costs: Costs) -> float:
     """The time a hash takes for this load."""
-    return _sum(hash_terms(load), (costs.insert, costs.probe, costs.hop))
+    return _sum(hash_terms(load), (costs.insert, costs.probe, costs.hop, costs.found))
 
 
 def scan_ns(load: Load, costs: Costs) -> float:
     """The time a scan takes for this load."""
     return _sum(scan_terms(load), (costs.sweep, costs.search, costs.row, costs.stretch, costs.hit))
+
+
+def direction_ns(load: Load, costs: Costs, *, scanned: bool, batches: int = 1) -> float:
+    """The whole cost of a direction (window-join, Eq. 1): probes, and rows that enter and leave."""
+    stored = batches * costs.batch + load.inserts * costs.store
+    return stored + (scan_ns if scanned else hash_ns)(load, costs)
 
 
 def _sum(terms: tuple[float, ...], weights: tuple[float, ...]) -> float:

@@ -29,11 +29,11 @@ from braided.kernels import index, memory, probe, sweep, tables
 from braided.kernels.hashing import hash_words
 from braided.kernels.tables import LOOKED, MATCHES, PROBES
 from braided.policies.index_cost import Costs, Load, hash_terms, scan_terms
-from braided.state.keys import Int64s
 from braided.state.side import Rows, SideState
 
 _ROWS = (64, 256, 1_024, 4_096)
-_KEYS = (4, 8, 16, 64, 256)
+_KEYS = (4, 10, 40, 160)
+_INSIDE = (1.0, 0.2)  # parts of the rows that are inside the time bounds
 _PROBES = 256
 _REPEATS = 7
 Point: TypeAlias = tuple[tuple[float, ...], float]  # how often each operation was done, nanoseconds
@@ -75,70 +75,83 @@ def measure() -> Costs:
     rng = np.random.default_rng(1)
     hash_: list[Point] = []
     scan: list[Point] = []
-    for rows, keys in itertools.product(_ROWS, _KEYS):
+    for rows, keys, inside in itertools.product(_ROWS, _KEYS, _INSIDE):
         for scanned, points in ((False, hash_), (True, scan)):
-            trial = Trial.of(rng, rows, keys, scanned=scanned)
+            trial = Trial(scanned=scanned, bounds_us=round(rows * inside))
+            trial.probed.append(random_rows(rng, rows, keys))
+            probing = random_rows(rng, _PROBES, keys)
+            trial.probing.append(dataclasses.replace(probing, times=np.full(_PROBES, rows)))
             seconds = min(trial.probe_seconds() for _ in range(_REPEATS))
-            terms = scan_terms(trial.load()) if scanned else hash_terms(trial.load())[1:]
-            points.append((terms, 1e9 * seconds))
-    return Costs(_insert_ns(rng), *_fit(hash_), *_fit(scan))
+            load = dataclasses.replace(trial.load(), probes=_PROBES)
+            points.append((scan_terms(load) if scanned else hash_terms(load)[1:], 1e9 * seconds))
+    return Costs(_insert_ns(rng), *_fit(hash_), *_fit(scan), *_fit(_stores(rng)))
 
 
-@dataclasses.dataclass
 class Trial:
-    """Some rows looked up in a side: the half-join's kernel, and nothing else."""
+    """Rows of one side looked up in another: the half-join's kernel, and nothing else."""
 
-    probing: SideState
-    probed: SideState
-    tally: Int64s
+    def __init__(self, *, scanned: bool, bounds_us: int = 1 << 40) -> None:
+        """Rows match if their times differ by at most `bounds_us`, the probing row's being later or equal."""
+        self.probing = SideState("probing", _SCHEMA)
+        self.probed = SideState("probed", _SCHEMA, scanned=scanned)
+        self.tally = np.zeros((2, 2, tables.TALLY_COLUMNS), np.int64)
+        self._bounds = np.array([[0, 0], [bounds_us, 0]])
+        self._levels = np.empty((2, tables.level_rows(2), probe.BLOCK_ROWS), np.int64)
+        self._out = np.zeros((2, 1 << 16), np.int32)
 
-    @classmethod
-    def of(cls, rng: np.random.Generator, rows: int, keys: int, *, scanned: bool) -> Trial:
-        """So many stored rows with so many different keys."""
-        probing, probed = SideState("probing", _SCHEMA), SideState("probed", _SCHEMA, scanned=scanned)
-        probed.append(_random_rows(rng, rows, keys))
-        probing.append(_random_rows(rng, _PROBES, keys))
-        return cls(probing, probed, np.zeros((2, 2, tables.TALLY_COLUMNS), np.int64))
-
-    def probe_seconds(self) -> float:
-        """Let all rows probe once; how long it takes."""
+    def probe_seconds(self, start: int = 0) -> float:
+        """Let the probing rows from a position on probe once; how long it takes."""
         sides = np.zeros((2, tables.SIDE_COLUMNS), np.int64)
         self.probing.describe(sides[0], 0)
         self.probed.describe(sides[1], self.probed.count)
-        orders, bounds = np.array([[0, 1], [1, 0]]), np.full((2, 2), 1 << 40)
-        segments = np.array([[0, 0, self.probing.count, 0, self.probed.count]])
+        orders = np.array([[0, 1], [1, 0]])
+        segments = np.array([[0, start, self.probing.count, 0, self.probed.count]])
         cursor, walking = np.zeros(3, np.int64), np.zeros(2, np.int64)
-        levels = np.empty((2, tables.level_rows(2), probe.BLOCK_ROWS), np.int64)
         allowance = np.full((2, 2), 1 << 62)
-        out = np.zeros((2, 1 << 16), np.int32)
-        self.tally[:] = 0
         began = time.perf_counter()
         while not cursor[0]:
             probe.enumerate_combinations(
-                sides, orders, bounds, segments, cursor, levels, walking, allowance, self.tally, out
-            )
+                sides, orders, self._bounds, segments, cursor, self._levels, walking, allowance, self.tally,
+                self._out,
+            )  # fmt: skip
         return time.perf_counter() - began
 
     def load(self) -> Load:
-        """What the probes met."""
+        """What the probes met so far."""
         probes, matches, looked = (int(self.tally[0, 1, n]) for n in (PROBES, MATCHES, LOOKED))
         return Load(probes, 0, looked / probes, looked / probes, matches / probes)
 
 
-def _random_rows(rng: np.random.Generator, rows: int, keys: int) -> Rows:
+def random_rows(rng: np.random.Generator, rows: int, keys: int, *, start: int = 0) -> Rows:
+    """Rows with random keys, one per unit of time from `start` on."""
     numbers = rng.integers(0, keys, rows)
     hashes = np.empty(rows, np.int64)
     hash_words(numbers, hashes)
-    return Rows(pa.record_batch({"k": numbers}), hashes, np.arange(rows, dtype=np.int64))
+    return Rows(pa.record_batch({"k": numbers}), hashes, np.arange(start, start + rows, dtype=np.int64))
 
 
 def _insert_ns(rng: np.random.Generator) -> float:
     """Linking a row."""
     rows = 4_096
-    hashes = _random_rows(rng, rows, 1_024).hashes
+    hashes = random_rows(rng, rows, 1_024).hashes
     link, head = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
     seconds = _best(lambda: index.insert(hashes, link, head, 64 - 12, 0, 0, rows))
     return max(0.1, 1e9 * seconds / rows)
+
+
+def _stores(rng: np.random.Generator) -> list[Point]:
+    """Batches of rows that enter a side without an index, and leave it again."""
+    points: list[Point] = []
+    for rows in (64, 512, 4_096):
+        side, moving = SideState("stored", _SCHEMA, scanned=True), random_rows(rng, rows, 64)
+
+        def store(side: SideState = side, moving: Rows = moving) -> None:
+            moving.times[:] += len(moving)
+            side.append(moving)
+            side.expire(int(moving.times[0]))
+
+        points.append(((1.0, float(rows)), 1e9 * _best(store)))
+    return points
 
 
 def _best(work: Callable[[], object]) -> float:
