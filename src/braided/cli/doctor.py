@@ -28,12 +28,13 @@ _WORDS = {
     "probe": "look a key up",
     "hop": "look at the next row of a chain",
     "found": "note a match in a hash",
+    "round": "one hop of a whole block of rows, apart from its hops",
     "sweep": "begin a scan",
     "search": "one step of finding the time bounds in a scan",
     "row": "look at a row in a scan",
     "stretch": "look closer at 64 rows of which one matches",
     "hit": "note a match in a scan",
-    "batch": "store and forget the rows of a batch, apart from",
+    "batch": "a batch of rows and of probes, with either index",
     "store": "store and forget a row, with either index",
 }
 
@@ -97,7 +98,7 @@ def _few_keys(rows: int, probes: float, costs: Costs) -> str:
     most = 0
     for keys in range(1, rows + 1):
         hits = rows / keys
-        load = Load(probes, 1.0, rows, hits, hits)
+        load = Load(probes, 1.0, rows, rows, hits, hits, probes / 1024)
         if scan_ns(load, costs) >= hash_ns(load, costs):
             break
         most = keys

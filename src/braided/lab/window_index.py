@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import braided as bd
+from braided.kernels.probe import BLOCK_ROWS
 from braided.lab.report import Claim
 from braided.policies.index_cost import Costs, Load, direction_ns
 from braided.runtime.calibration import Trial, calibrate, random_rows
@@ -45,9 +46,11 @@ class Cell:
         return Load(
             probes=self.probing * batches,
             inserts=self.batch_rows * batches,
+            stored=stored,
             rows=self.window,
             hops=stored / self.keys,
             hits=self.window / self.keys,
+            blocks=batches * max(1.0, self.probing / BLOCK_ROWS),
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from braided.kernels.probe import BLOCK_ROWS
 from braided.operators.mjoin import SIDE_MEMORIES, Learned
 from braided.policies.choice import Policies
 from braided.policies.index_cost import Load
@@ -71,4 +72,5 @@ def _expected(learned: Learned, stream: int, stored: int, arriving: Sequence[int
     rows = stored + arriving[stream] / 2
     offered = max(1.0, seen[OFFERED])
     inside, hops, hits = (rows * seen[n] / offered for n in (INSIDE, HOPS, HITS))
-    return Load(probes, arriving[stream], inside, hops, hits)
+    blocks = max(1.0, probes / BLOCK_ROWS)
+    return Load(probes, arriving[stream], rows, inside, hops, hits, blocks)

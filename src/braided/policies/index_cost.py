@@ -5,14 +5,16 @@ row that enters and for following its chains row by row. A scan pays for every r
 at a time, a little more for each stretch of 64 in which something is found, and for what it finds. So a scan
 wins where most of what it looks at matches (few keys), or where rows enter but hardly any row probes.
 
-    hash  = inserts * insert + probes * (probe + hops * hop + hits * found)
-    scan  = probes * (sweep + log2(rows) * search + rows * row + stretches * stretch + hits * hit)
+    hash  = inserts * insert + probes * (probe + hops * hop + hits * found) + blocks * hops * round
+    scan  = probes * (sweep + log2(stored) * search + rows * row + stretches * stretch + hits * hit)
 
-`stretches` is how many of the stretches looked at hold a hit, if hits lie at random; the search finds where
-the time bounds begin and end. Leaving out what both
-have in common (storing the row, forgetting it, writing the result), the difference is what decides.
+A block of probes walks its chains in rounds, one hop of each row at a time, so a small block pays for as many
+rounds as a large one. `stretches` is how many of the stretches looked at hold a hit, if hits lie at random;
+the search finds where the time bounds begin and end. What both indexes have in common (storing a row,
+forgetting it) decides nothing; it is part of a direction's cost all the same.
 
->>> few, many = Load(1e6, 1e4, rows=100, hops=50, hits=50), Load(1e3, 1e4, rows=1e5, hops=1, hits=1)
+>>> few = Load(1e6, 1e4, stored=100, rows=100, hops=50, hits=50)
+>>> many = Load(1e3, 1e4, stored=1e5, rows=1e5, hops=1, hits=1)
 >>> [scan_ns(load, Costs()) < hash_ns(load, Costs()) for load in (few, many)]
 [True, False]
 """
@@ -29,54 +31,59 @@ _STRETCH = 64
 class Costs:
     """Nanoseconds per operation; the defaults are of the machine Braided was developed on.
 
-    `batch` and `store` are what storing and forgetting rows cost with either index, per batch and per row.
+    `batch` and `store` are what a batch and a row cost with either index.
     """
 
     insert: float = 1.2
-    probe: float = 6.0
-    hop: float = 2.5
-    found: float = 2.5
-    sweep: float = 5.0
-    search: float = 3.0
-    row: float = 0.12
-    stretch: float = 13.0
+    probe: float = 8.0
+    hop: float = 3.5
+    found: float = 1.5
+    round: float = 60.0
+    sweep: float = 15.0
+    search: float = 4.0
+    row: float = 0.15
+    stretch: float = 18.0
     hit: float = 2.8
-    batch: float = 15_000.0
-    store: float = 4.0
+    batch: float = 30_000.0
+    store: float = 2.5
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a side went through: probes and inserts, and per probe what was or would be looked at.
+    """What a side goes through: probes and inserts, and per probe what an index looks at.
 
-    `rows` are stored rows a scan looks at, `hops` rows that a hash looks at, `hits` rows with the key that
-    are inside the time bounds.
+    `stored` are the rows a probe may see, `rows` those of them a scan looks at, `hops` those a hash looks at,
+    `hits` those with the key inside the time bounds; `blocks` is in how many blocks the probes are made.
     """
 
     probes: float
     inserts: float
+    stored: float
     rows: float
     hops: float
     hits: float
+    blocks: float = 1.0
 
 
 def hash_terms(load: Load) -> tuple[float, ...]:
-    """How often each operation of a hash is done: insert, probe, hop, found."""
-    return load.inserts, load.probes, load.probes * load.hops, load.probes * load.hits
+    """How often each operation of a hash is done: insert, probe, hop, found, round."""
+    of_probes = (load.probes * n for n in (1.0, load.hops, load.hits))
+    return (load.inserts, *of_probes, load.blocks * load.hops)
 
 
 def scan_terms(load: Load) -> tuple[float, ...]:
     """How often each operation of a scan is done: sweep, search, row, stretch, hit."""
     rows = max(1.0, load.rows)
     density = min(1.0, load.hits / rows)
-    stretches = rows / _STRETCH * (1 - (1 - density) ** min(_STRETCH, rows))
-    search = math.log2(rows) if rows > _STRETCH else 0.0
+    looked = 1.0 if rows <= _STRETCH else rows / _STRETCH + 0.5  # the last stretch is not full
+    stretches = looked * (1 - (1 - density) ** (rows / looked))
+    search = math.log2(load.stored) if load.stored > _STRETCH else 0.0
     return tuple(load.probes * n for n in (1.0, search, rows, stretches, load.hits))
 
 
 def hash_ns(load: Load, costs: Costs) -> float:
     """The time a hash takes for this load."""
-    return _sum(hash_terms(load), (costs.insert, costs.probe, costs.hop, costs.found))
+    return _sum(hash_terms(load), (costs.insert, costs.probe, costs.hop, costs.found, costs.round))
 
 
 def scan_ns(load: Load, costs: Costs) -> float:

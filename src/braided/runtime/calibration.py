@@ -33,9 +33,10 @@ from braided.state.side import Rows, SideState
 
 _ROWS = (64, 256, 1_024, 4_096)
 _KEYS = (4, 10, 40, 160)
-_INSIDE = (1.0, 0.2)  # parts of the rows that are inside the time bounds
-_PROBES = 256
-_REPEATS = 7
+_INSIDE = (1.0, 0.1)  # parts of the rows that are inside the time bounds
+_PROBES = 512
+_BLOCKS = (1, 16)
+_REPEATS = 9
 Point: TypeAlias = tuple[tuple[float, ...], float]  # how often each operation was done, nanoseconds
 _SCHEMA = pa.schema([("k", pa.int64())])
 
@@ -75,16 +76,31 @@ def measure() -> Costs:
     rng = np.random.default_rng(1)
     hash_: list[Point] = []
     scan: list[Point] = []
-    for rows, keys, inside in itertools.product(_ROWS, _KEYS, _INSIDE):
+    call_ns = _call_ns(rng)
+    for rows, keys, inside, blocks in itertools.product(_ROWS, _KEYS, _INSIDE, _BLOCKS):
         for scanned, points in ((False, hash_), (True, scan)):
             trial = Trial(scanned=scanned, bounds_us=round(rows * inside))
             trial.probed.append(random_rows(rng, rows, keys))
-            probing = random_rows(rng, _PROBES, keys)
-            trial.probing.append(dataclasses.replace(probing, times=np.full(_PROBES, rows)))
-            seconds = min(trial.probe_seconds() for _ in range(_REPEATS))
-            load = dataclasses.replace(trial.load(), probes=_PROBES)
-            points.append((scan_terms(load) if scanned else hash_terms(load)[1:], 1e9 * seconds))
+            seconds = _usual(lambda t=trial, a=(rows, keys, blocks): _probe_seconds(t, rng, *a))
+            load = dataclasses.replace(trial.load(), probes=_PROBES, blocks=blocks)
+            terms = scan_terms(load) if scanned else hash_terms(load)[1:]
+            points.append((terms, max(100.0, 1e9 * seconds - call_ns)))
     return Costs(_insert_ns(rng), *_fit(hash_), *_fit(scan), *_fit(_stores(rng)))
+
+
+def _probe_seconds(trial: Trial, rng: np.random.Generator, rows: int, keys: int, blocks: int) -> float:
+    """New keys and times at each call: a processor remembers how branches went, and would look too fast."""
+    start = trial.probing.count
+    times = np.sort(rng.integers(rows // 2, rows, _PROBES))  # among the newer half of what is stored
+    trial.probing.append(dataclasses.replace(random_rows(rng, _PROBES, keys), times=times))
+    return trial.probe_seconds(start, blocks)
+
+
+def _call_ns(rng: np.random.Generator) -> float:
+    """Calling the kernel at all."""
+    trial = Trial(scanned=True)
+    trial.probing.append(random_rows(rng, 1, 1))
+    return 1e9 * _usual(trial.probe_seconds)
 
 
 class Trial:
@@ -99,17 +115,18 @@ class Trial:
         self._levels = np.empty((2, tables.level_rows(2), probe.BLOCK_ROWS), np.int64)
         self._out = np.zeros((2, 1 << 16), np.int32)
 
-    def probe_seconds(self, start: int = 0) -> float:
-        """Let the probing rows from a position on probe once; how long it takes."""
+    def probe_seconds(self, start: int = 0, blocks: int = 1) -> float:
+        """Let the probing rows from a position on probe once, in so many blocks; how long it takes."""
         sides = np.zeros((2, tables.SIDE_COLUMNS), np.int64)
         self.probing.describe(sides[0], 0)
         self.probed.describe(sides[1], self.probed.count)
         orders = np.array([[0, 1], [1, 0]])
-        segments = np.array([[0, start, self.probing.count, 0, self.probed.count]])
+        cuts = np.linspace(start, self.probing.count, blocks + 1).astype(np.int64)
+        segments = np.array([[0, a, b, 0, self.probed.count] for a, b in itertools.pairwise(cuts)])
         cursor, walking = np.zeros(3, np.int64), np.zeros(2, np.int64)
         allowance = np.full((2, 2), 1 << 62)
         began = time.perf_counter()
-        while not cursor[0]:
+        while cursor[0] < blocks:
             probe.enumerate_combinations(
                 sides, orders, self._bounds, segments, cursor, self._levels, walking, allowance, self.tally,
                 self._out,
@@ -119,7 +136,7 @@ class Trial:
     def load(self) -> Load:
         """What the probes met so far."""
         probes, matches, looked = (int(self.tally[0, 1, n]) for n in (PROBES, MATCHES, LOOKED))
-        return Load(probes, 0, looked / probes, looked / probes, matches / probes)
+        return Load(probes, 0, self.probed.rows, looked / probes, looked / probes, matches / probes)
 
 
 def random_rows(rng: np.random.Generator, rows: int, keys: int, *, start: int = 0) -> Rows:
@@ -135,32 +152,36 @@ def _insert_ns(rng: np.random.Generator) -> float:
     rows = 4_096
     hashes = random_rows(rng, rows, 1_024).hashes
     link, head = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
-    seconds = _best(lambda: index.insert(hashes, link, head, 64 - 12, 0, 0, rows))
-    return max(0.1, 1e9 * seconds / rows)
+
+    def linked() -> float:
+        began = time.perf_counter()
+        index.insert(hashes, link, head, 64 - 12, 0, 0, rows)
+        return time.perf_counter() - began
+
+    return max(0.1, 1e9 * _usual(linked) / rows)
 
 
 def _stores(rng: np.random.Generator) -> list[Point]:
-    """Batches of rows that enter a side without an index, and leave it again."""
+    """Batches of rows that enter a side without an index and leave it again; one row probes each time."""
     points: list[Point] = []
     for rows in (64, 512, 4_096):
-        side, moving = SideState("stored", _SCHEMA, scanned=True), random_rows(rng, rows, 64)
+        trial = Trial(scanned=True, bounds_us=0)
+        trial.probing.append(random_rows(rng, 1, 64))
 
-        def store(side: SideState = side, moving: Rows = moving) -> None:
-            moving.times[:] += len(moving)
-            side.append(moving)
-            side.expire(int(moving.times[0]))
+        def store(trial: Trial = trial, rows: int = rows) -> float:
+            entering = random_rows(rng, rows, 64, start=trial.probed.count)
+            began = time.perf_counter()
+            trial.probed.expire(int(entering.times[0]) - rows)
+            trial.probed.append(entering)
+            return time.perf_counter() - began + trial.probe_seconds()
 
-        points.append(((1.0, float(rows)), 1e9 * _best(store)))
+        points.append(((1.0, float(rows)), 1e9 * _usual(store)))
     return points
 
 
-def _best(work: Callable[[], object]) -> float:
-    def once() -> float:
-        began = time.perf_counter()
-        work()
-        return time.perf_counter() - began
-
-    return min(once() for _ in range(2 * _REPEATS))
+def _usual(seconds: Callable[[], float]) -> float:
+    """What it usually takes."""
+    return float(np.median([seconds() for _ in range(_REPEATS)]))
 
 
 def _fit(points: list[Point]) -> Iterator[float]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from braided.kernels import gather
 from braided.state.keys import Bools, Int64s
 
+_SMALL_BYTES = 1 << 16  # dead rows of a chunk no larger than this are not worth copying the others
 MERGED_ROWS = 65_536
 
 
@@ -83,8 +84,8 @@ class Payload:
         while gone < len(self._chunks) and self._chunks[gone].stop <= first:
             gone += 1
         del self._chunks[:gone]
-        if self._chunks and 2 * (first - self._chunks[0].start) > self._chunks[0].batch.num_rows:
-            front = self._chunks[0]
+        front = self._chunks[0] if self._chunks else None
+        if front and 2 * (first - front.start) > front.batch.num_rows and front.batch.nbytes > _SMALL_BYTES:
             rest = front.batch.slice(first - front.start)
             self._chunks[0] = Chunk(first, copied(rest))
 
@@ -172,4 +173,4 @@ def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch, copied if it would keep much larger buffers alive."""
     held, used = batch.get_total_buffer_size(), batch.nbytes
-    return copied(batch) if held > 2 * used + 65_536 else batch
+    return copied(batch) if held > 2 * used + _SMALL_BYTES else batch

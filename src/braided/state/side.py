@@ -122,6 +122,7 @@ class SideState:
         self._allocate = allocate
         self.floor_us = BOTTOMLESS_US  # rows with an earlier time are never found
         self._newest = -(1 << 62)
+        self._lately = 0  # most rows held lately: room that the next batch needs again is not given back
         self._disordered = False
         self._since_scan = 0
 
@@ -182,6 +183,7 @@ class SideState:
             self._disordered = not index.never_falls(self._times[here], self._newest)
         self._newest = max(self._newest, int(rows.times.max()))
         self.count = stop
+        self._lately = max(self._lately, self.rows)
         self._since_scan += len(rows)
         if not self.scanned:
             index.insert(self._hashes, self._link, self._head, self._shift, self.base, start, stop)
@@ -212,8 +214,9 @@ class SideState:
         self.payload.drop_before(self.first)
         if (self._disordered or self.window is not None) and self._since_scan > self.rows // 2:
             self._compact(oldest)
-        if len(self._hashes) > 4 * max(self.rows, _MIN_ROWS):
+        if len(self._hashes) > 4 * max(self._lately, _MIN_ROWS):
             self._resize(self.rows)
+        self._lately = max(self.rows, self._lately // 2)
         return before - self.rows
 
     def scan(self, scanned: bool) -> None:
@@ -251,6 +254,7 @@ class SideState:
         self.base, self.first, self.count = frozen.base, frozen.first, frozen.count
         self._newest, self._disordered = frozen.newest, frozen.disordered
         self._since_scan, self.scanned = frozen.since_scan, frozen.scanned
+        self._lately = self.rows
         self.adopt(arrays)
         self._shift = 64 - (len(self._head) - 1).bit_length()
         self.payload.undo(tuple(chunks))
