@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from braided.kernels import alternate, hashing, memory, probe
+
 CODE = """
 import braided as bd, braided.kernels as k, pyarrow as pa, time
 from braided.kernels import counting, gather, hashing, index, probe
@@ -24,6 +26,12 @@ for key in ("k", "i"):
 added = {f.py_func.__name__ for f in functions if len(f.signatures) > max(1, compiled[f.py_func.__name__])}
 print(misses, sorted(added))
 """
+
+
+def test_compiled_code_is_kept_only_while_no_kernel_file_changes() -> None:
+    """A kernel is built of parts from other files; Numba alone would go on with the old ones."""
+    for function in (probe.enumerate_combinations, alternate.alternate, hashing.hash_words):
+        assert function._cache._cache_file._source_stamp.endswith(memory.digest())
 
 
 def run(cache: Path) -> list[str]:

@@ -128,7 +128,7 @@ def test_a_small_run_draws_all_figures_and_decides_all_claims(tmp_path: Path) ->
     said: list[str] = []
     rows, claims = window_paper.figures(tmp_path, given, quick=True, seed=2, say=said.append)
     drawn = {p.name for p in tmp_path.glob("*.png")}
-    assert drawn == {*(f"fig{n}.png" for n in range(2, 8)), "lazy.png"}
+    assert drawn == {*(f"figure-{n}.png" for n in range(2, 8)), "lazy.png"}
     assert {r["figure"] for r in rows} == {2, 3, 4, 5, 6, 7, "lazy"}
     assert {c.verdict for c in claims} <= {"reproduced", "same direction", "not reproduced"}
     assert {c.claim.split(":")[0].split(",")[0] for c in claims} >= {f"Figure {n}" for n in range(2, 8)}

@@ -30,7 +30,6 @@ _WORDS = {
     "found": "note a match in a hash",
     "round": "one hop of a whole block of rows, apart from its hops",
     "sweep": "begin a scan",
-    "search": "one step of finding the time bounds in a scan",
     "row": "look at a row in a scan",
     "stretch": "look closer at 64 rows of which one matches",
     "hit": "note a match in a scan",
@@ -98,7 +97,7 @@ def _few_keys(rows: int, probes: float, costs: Costs) -> str:
     most = 0
     for keys in range(1, rows + 1):
         hits = rows / keys
-        load = Load(probes, 1.0, rows, rows, hits, hits, probes / 1024)
+        load = Load(probes, 1.0, rows, hits, hits, probes / 1024)
         if scan_ns(load, costs) >= hash_ns(load, costs):
             break
         most = keys

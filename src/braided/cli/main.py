@@ -6,6 +6,7 @@ Exit status 0, or 1 with one clear message on standard error and no traceback fo
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections import Counter
@@ -32,7 +33,7 @@ app = typer.Typer(
     help="Braided: the adaptive multi-way stream join.", no_args_is_help=True, add_completion=False
 )
 BENCHMARKS = ("engine", "spark")
-LABS = ("driver-selection",)
+LABS = {"driver-selection": "driver_selection", "window-join": "window_join"}
 
 
 def _version(asked: bool) -> None:
@@ -123,14 +124,14 @@ def lab(
     if name not in LABS:
         raise InvalidValue(f"no lab {name!r}; {did_you_mean(name, LABS)}")
     try:
-        from braided.lab import driver_selection  # noqa: PLC0415  (needs the lab's packages)
+        module = importlib.import_module(f"braided.lab.{LABS[name]}")  # needs the lab's packages
     except ImportError as missing:
         raise InvalidValue(
             f"this lab needs {missing.name}; install it with: pip install 'braided[lab]'"
         ) from None
     console = Console(highlight=False, soft_wrap=True)
     with Console(stderr=True).status(f"lab {name}") as status:
-        report = driver_selection.lab(out, quick=quick, seed=seed, say=status.update)
+        report = module.lab(out, quick=quick, seed=seed, say=status.update)
     for line in report.notes:
         console.print(line, markup=False)
     counts = Counter(claim.verdict for claim in report.claims)

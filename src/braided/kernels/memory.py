@@ -1,20 +1,44 @@
-"""Reading arrays by address, so that one compiled kernel serves any number of streams.
+"""How kernels are compiled, and how they read arrays by address.
 
-A Numba function is compiled per argument type; a tuple of n arrays would mean one compilation per
+Compiled code is kept on disk. Numba keeps it as long as the function's own file stays the same; but kernels
+are built of parts that lie in other files, so here it is kept as long as *all* kernel files stay the same.
+
+Addresses: a Numba function is compiled per argument type; a tuple of n arrays would mean one compilation per
 n. Instead a kernel gets a small table of addresses (`SideTable` rows) and reads through it. Whoever
 fills the table keeps the arrays alive for the call.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-kernel = njit(nogil=True, cache=True, error_model="numpy")
-inlined = njit(nogil=True, cache=True, inline="always", error_model="numpy")
+inlined = njit(nogil=True, inline="always", error_model="numpy")
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """A compiled function, kept on disk for as long as no kernel file changes."""
+    compiled = njit(nogil=True, cache=True, error_model="numpy")(function)
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if file is not None:  # where nothing can be written there is none
+        file._source_stamp = f"{file._source_stamp} {digest()}"
+    return compiled
+
+
+@functools.cache
+def digest() -> str:
+    """Of all kernel files; it changes when any of them does."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _loader(bits: int, result: Any) -> Any:

@@ -19,14 +19,29 @@ _GLANCE = 64
 
 @inlined
 def _before(times, low, high, limit):
-    """The first position in low..high whose time is not below the limit; times never fall."""
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(load_int64(times, middle)) < limit:
-            low = middle + 1
-        else:
-            high = middle
+    """The first position in low..high whose time is not below the limit; times never fall.
+
+    No branch depends on the times: a processor guesses such a branch wrong every other time.
+    """
+    rows = high - low
+    while rows > 0:
+        half = (rows + 1) >> 1
+        below = np.int64(load_int64(times, low + half - 1)) < limit
+        low += half * below
+        rows -= half
     return low
+
+
+@inlined
+def _near(times, guess, first, visible, limit):
+    """The same in first..visible, beginning at a guess: members usually come in order of time."""
+    if guess > first and np.int64(load_int64(times, guess - 1)) >= limit:
+        return _before(times, first, guess, limit)
+    step = 1
+    while guess + step <= visible and np.int64(load_int64(times, guess + step - 1)) < limit:
+        guess += step
+        step += step
+    return _before(times, guess, min(guess + step, visible), limit)
 
 
 @inlined
@@ -37,14 +52,28 @@ def start_sweeps(sides, stream, block, members):
         return 0, 0
     rows = 0
     narrow = (sides[stream, ORDERED] != 0) & (visible - first > _GLANCE)
+    at, until = first, visible if not narrow else first
     for m in range(members):
-        block[AT, m] = first
-        block[UNTIL, m] = visible
         if narrow:
-            block[AT, m] = _before(times, first, visible, block[LOW, m])
-            block[UNTIL, m] = _before(times, block[AT, m], visible, block[HIGH, m] + 1)
-        rows += block[UNTIL, m] - block[AT, m]
+            at = _near(times, at, first, visible, block[LOW, m])
+            until = max(at, _near(times, until, first, visible, block[HIGH, m] + 1))
+        block[AT, m] = at
+        block[UNTIL, m] = until
+        rows += until - at
     return members, rows
+
+
+@inlined
+def _matches(hashes, p, rows, key):
+    """Which of the rows from p on have the key, as bits; 0 if none has. `rows` is best a constant."""
+    same = 0
+    for i in range(rows):
+        same += load_int64(hashes, p + i) == key
+    bits = np.int64(0)
+    if same > 0:
+        for i in range(rows):
+            bits |= np.int64(load_int64(hashes, p + i) == key) << i
+    return same, bits
 
 
 @inlined
@@ -55,6 +84,7 @@ def sweep(sides, stream, block, sweeping, hits, limit):
     """
     hashes, times, links = sides[stream, HASH], sides[stream, TIME], sides[stream, LINK]
     glance = min(_GLANCE, limit)
+    full = sides[stream, VISIBLE] - _GLANCE if glance == _GLANCE else -1  # up to here 64 rows are there
     met = 0
     found = 0
     while sweeping > 0:
@@ -62,15 +92,15 @@ def sweep(sides, stream, block, sweeping, hits, limit):
         key, low, high, p, until = block[KEY, m], block[LOW, m], block[HIGH, m], block[AT, m], block[UNTIL, m]
         while p < until:
             stop = min(p + glance, until)
-            same = 0
-            for q in range(p, stop):
-                same += load_int64(hashes, q) == key
+            if p <= full:
+                same, bits = _matches(hashes, p, _GLANCE, key)
+                if stop - p < _GLANCE:
+                    bits &= (np.int64(1) << (stop - p)) - 1
+            else:
+                same, bits = _matches(hashes, p, stop - p, key)
             if same > 0:
                 if found + same > limit:
                     break
-                bits = np.int64(0)
-                for i in range(stop - p):
-                    bits |= np.int64(load_int64(hashes, p + i) == key) << i
                 while bits != 0:
                     q = p + lowest_bit(bits)
                     bits &= bits - 1

@@ -49,10 +49,15 @@ class Report:
             "",
             "| claim | paper | ours | verdict | why |",
             "| --- | --- | --- | --- | --- |",
-            *(f"| {c.claim} | {c.paper} | {c.ours} | {c.verdict} | {c.why} |" for c in self.claims),
+            *(_table_row(c) for c in self.claims),
             "",
         ]
         (out / f"{self.experiment}.md").write_text("\n".join(lines))
+
+
+def _table_row(claim: Claim) -> str:
+    cells = (claim.claim, claim.paper, claim.ours, claim.verdict, claim.why)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Found:
 def figures(
     out: Path, given: Mapping[str, Any], *, quick: bool, seed: int, say: Callable[[str], object]
 ) -> tuple[list[dict[str, Any]], list[Claim]]:
-    """Measure, draw fig2.png to fig7.png and lazy.png; returns rows and claims for the report."""
+    """Measure, draw figure-2.png to figure-7.png and lazy.png; returns rows and claims for the report."""
     out.mkdir(parents=True, exist_ok=True)
     lab, found = Lab(given, given["quick" if quick else "full"], seed), Found()
     lab.timed(JOINS, 10, 10)  # warm
@@ -70,7 +70,7 @@ def figures(
 
 def _touches(lab: Lab, found: Found) -> None:
     """Rows touched, with the paper's weights."""
-    for figure in ("fig2", "fig3"):
+    for figure in ("figure-2", "figure-3"):
         keys = lab.given["keys"][figure]
         found.touches[figure] = {name: [] for name in JOINS}
         for rate in lab.size["touch_rates"]:

@@ -38,7 +38,7 @@ def _holds(what: bool) -> Verdict:
 
 def _touches(lab: Lab, found: Found) -> Iterator[Claim]:
     bars, says = lab.given["bars"], lab.given["paper_says"]["crossover_rate"]
-    for figure, number in (("fig2", 2), ("fig3", 3)):
+    for figure, number in (("figure-2", 2), ("figure-3", 3)):
         mine = [r for r in model.cost_rows(lab, found) if r["figure"] == number]
         worst = max(_off(r["touch_cost"], r["model_cost"]) for r in mine)
         yield Claim(
@@ -58,7 +58,7 @@ def _touches(lab: Lab, found: Found) -> Iterator[Claim]:
 
 def _weights(lab: Lab, found: Found) -> Iterator[Claim]:
     rate = found.crossovers[str(lab.base)][lab.given["calibrate_on"]] * lab.given["rate_a"]
-    about = lab.given["paper_says"]["crossover_rate"]["fig4"]
+    about = lab.given["paper_says"]["crossover_rate"]["figure-4"]
     yield Claim(
         "Figure 4: one way, a scan takes less CPU time than a hash from this rate of B on", f"about {about}",
         f"{rate:.0f}", _near(rate, about, lab.given["bars"]["crossover_within"], direction=rate > 0),
@@ -123,7 +123,7 @@ def _curves(lab: Lab, found: Found) -> Iterator[Claim]:
 
 
 def _joins(lab: Lab, found: Found) -> Iterator[Claim]:
-    keys, says = lab.given["keys"]["other"], lab.given["paper_says"]["crossover_rate"]["fig6"]
+    keys, says = lab.given["keys"]["other"], lab.given["paper_says"]["crossover_rate"]["figure-6"]
     ours, own = found.join_crossover, model.join_crossover(lab, keys, found.weights[str(lab.base)])
     yield Claim(
         "Figure 6: HNJ takes less CPU time than HHJ from this rate of B on", f"about {says}", f"{ours:.0f}",

@@ -29,12 +29,12 @@ _NAMES = {"H": "hash, one way", "N": "scan, one way"}
 
 def draw(out: Path, lab: Lab, found: Found) -> None:
     """All figures."""
-    _costs(out / "fig2.png", lab, found, "fig2")
-    _costs(out / "fig3.png", lab, found, "fig3")
-    _times(out / "fig4.png", lab, found, found.one_way, "Figure 4: CPU time of one-way joins A to B")
-    _crossovers(out / "fig5.png", lab, found)
-    _times(out / "fig6.png", lab, found, found.joins, "Figure 6: CPU time of four full joins")
-    _outputs(out / "fig7.png", lab, found)
+    _costs(out / "figure-2.png", lab, found, "figure-2")
+    _costs(out / "figure-3.png", lab, found, "figure-3")
+    _times(out / "figure-4.png", lab, found, found.one_way, "Figure 4: CPU time of one-way joins A to B")
+    _crossovers(out / "figure-5.png", lab, found)
+    _times(out / "figure-6.png", lab, found, found.joins, "Figure 6: CPU time of four full joins")
+    _outputs(out / "figure-7.png", lab, found)
     _lazy(out / "lazy.png", found)
 
 

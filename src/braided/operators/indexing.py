@@ -73,4 +73,4 @@ def _expected(learned: Learned, stream: int, stored: int, arriving: Sequence[int
     offered = max(1.0, seen[OFFERED])
     inside, hops, hits = (rows * seen[n] / offered for n in (INSIDE, HOPS, HITS))
     blocks = max(1.0, probes / BLOCK_ROWS)
-    return Load(probes, arriving[stream], rows, inside, hops, hits, blocks)
+    return Load(probes, arriving[stream], inside, hops, hits, blocks)

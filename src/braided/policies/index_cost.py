@@ -6,22 +6,21 @@ at a time, a little more for each stretch of 64 in which something is found, and
 wins where most of what it looks at matches (few keys), or where rows enter but hardly any row probes.
 
     hash  = inserts * insert + probes * (probe + hops * hop + hits * found) + blocks * hops * round
-    scan  = probes * (sweep + log2(stored) * search + rows * row + stretches * stretch + hits * hit)
+    scan  = probes * (sweep + rows * row + stretches * stretch + hits * hit)
 
 A block of probes walks its chains in rounds, one hop of each row at a time, so a small block pays for as many
-rounds as a large one. `stretches` is how many of the stretches looked at hold a hit, if hits lie at random;
-the search finds where the time bounds begin and end. What both indexes have in common (storing a row,
+rounds as a large one. `stretches` is how many of the stretches looked at hold a hit, if hits lie at random.
+What both indexes have in common (storing a row,
 forgetting it) decides nothing; it is part of a direction's cost all the same.
 
->>> few = Load(1e6, 1e4, stored=100, rows=100, hops=50, hits=50)
->>> many = Load(1e3, 1e4, stored=1e5, rows=1e5, hops=1, hits=1)
+>>> few = Load(1e6, 1e4, rows=100, hops=50, hits=50)
+>>> many = Load(1e3, 1e4, rows=1e5, hops=1, hits=1)
 >>> [scan_ns(load, Costs()) < hash_ns(load, Costs()) for load in (few, many)]
 [True, False]
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 _STRETCH = 64
@@ -40,7 +39,6 @@ class Costs:
     found: float = 1.5
     round: float = 60.0
     sweep: float = 15.0
-    search: float = 4.0
     row: float = 0.15
     stretch: float = 18.0
     hit: float = 2.8
@@ -52,13 +50,12 @@ class Costs:
 class Load:
     """What a side goes through: probes and inserts, and per probe what an index looks at.
 
-    `stored` are the rows a probe may see, `rows` those of them a scan looks at, `hops` those a hash looks at,
-    `hits` those with the key inside the time bounds; `blocks` is in how many blocks the probes are made.
+    `rows` are the stored rows a scan looks at, `hops` those a hash looks at, `hits` those with the key inside
+    the time bounds; `blocks` is in how many blocks the probes are made.
     """
 
     probes: float
     inserts: float
-    stored: float
     rows: float
     hops: float
     hits: float
@@ -72,13 +69,12 @@ def hash_terms(load: Load) -> tuple[float, ...]:
 
 
 def scan_terms(load: Load) -> tuple[float, ...]:
-    """How often each operation of a scan is done: sweep, search, row, stretch, hit."""
+    """How often each operation of a scan is done: sweep, row, stretch, hit."""
     rows = max(1.0, load.rows)
     density = min(1.0, load.hits / rows)
     looked = 1.0 if rows <= _STRETCH else rows / _STRETCH + 0.5  # the last stretch is not full
     stretches = looked * (1 - (1 - density) ** (rows / looked))
-    search = math.log2(load.stored) if load.stored > _STRETCH else 0.0
-    return tuple(load.probes * n for n in (1.0, search, rows, stretches, load.hits))
+    return tuple(load.probes * n for n in (1.0, rows, stretches, load.hits))
 
 
 def hash_ns(load: Load, costs: Costs) -> float:
@@ -88,7 +84,7 @@ def hash_ns(load: Load, costs: Costs) -> float:
 
 def scan_ns(load: Load, costs: Costs) -> float:
     """The time a scan takes for this load."""
-    return _sum(scan_terms(load), (costs.sweep, costs.search, costs.row, costs.stretch, costs.hit))
+    return _sum(scan_terms(load), (costs.sweep, costs.row, costs.stretch, costs.hit))
 
 
 def direction_ns(load: Load, costs: Costs, *, scanned: bool, batches: int = 1) -> float:

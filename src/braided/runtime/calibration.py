@@ -18,6 +18,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,15 +26,16 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from braided.kernels import index, memory, probe, sweep, tables
+from braided.kernels import index, probe, tables
 from braided.kernels.hashing import hash_words
+from braided.kernels.memory import digest
 from braided.kernels.tables import LOOKED, MATCHES, PROBES
 from braided.policies.index_cost import Costs, Load, hash_terms, scan_terms
 from braided.state.side import Rows, SideState
 
 _ROWS = (64, 256, 1_024, 4_096)
 _KEYS = (4, 10, 40, 160)
-_INSIDE = (1.0, 0.1)  # parts of the rows that are inside the time bounds
+_INSIDE = (0.5, 0.1)  # parts of the stored rows that are inside the time bounds
 _PROBES = 512
 _BLOCKS = (1, 16)
 _REPEATS = 9
@@ -81,7 +83,7 @@ def measure() -> Costs:
         for scanned, points in ((False, hash_), (True, scan)):
             trial = Trial(scanned=scanned, bounds_us=round(rows * inside))
             trial.probed.append(random_rows(rng, rows, keys))
-            seconds = _usual(lambda t=trial, a=(rows, keys, blocks): _probe_seconds(t, rng, *a))
+            seconds = _usual(partial(_probe_seconds, trial, rng, rows, keys, blocks))
             load = dataclasses.replace(trial.load(), probes=_PROBES, blocks=blocks)
             terms = scan_terms(load) if scanned else hash_terms(load)[1:]
             points.append((terms, max(100.0, 1e9 * seconds - call_ns)))
@@ -125,18 +127,18 @@ class Trial:
         segments = np.array([[0, a, b, 0, self.probed.count] for a, b in itertools.pairwise(cuts)])
         cursor, walking = np.zeros(3, np.int64), np.zeros(2, np.int64)
         allowance = np.full((2, 2), 1 << 62)
-        began = time.perf_counter()
+        began = time.process_time()
         while cursor[0] < blocks:
             probe.enumerate_combinations(
                 sides, orders, self._bounds, segments, cursor, self._levels, walking, allowance, self.tally,
                 self._out,
             )  # fmt: skip
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     def load(self) -> Load:
         """What the probes met so far."""
         probes, matches, looked = (int(self.tally[0, 1, n]) for n in (PROBES, MATCHES, LOOKED))
-        return Load(probes, 0, self.probed.rows, looked / probes, looked / probes, matches / probes)
+        return Load(probes, 0, looked / probes, looked / probes, matches / probes)
 
 
 def random_rows(rng: np.random.Generator, rows: int, keys: int, *, start: int = 0) -> Rows:
@@ -154,28 +156,34 @@ def _insert_ns(rng: np.random.Generator) -> float:
     link, head = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
 
     def linked() -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         index.insert(hashes, link, head, 64 - 12, 0, 0, rows)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     return max(0.1, 1e9 * _usual(linked) / rows)
 
 
 def _stores(rng: np.random.Generator) -> list[Point]:
-    """Batches of rows that enter a side without an index and leave it again; one row probes each time."""
+    """Batches of rows that enter a side without an index and leave it again; one row probes each time.
+
+    Windows longer and shorter than a batch: a part of a batch that stays costs more than none.
+    """
     points: list[Point] = []
-    for rows in (64, 512, 4_096):
+    for rows, window in itertools.product((64, 512, 4_096), (4.0, 0.1)):
         trial = Trial(scanned=True, bounds_us=0)
-        trial.probing.append(random_rows(rng, 1, 64))
 
-        def store(trial: Trial = trial, rows: int = rows) -> float:
+        def store(trial: Trial = trial, rows: int = rows, window: int = round(rows * window)) -> float:
             entering = random_rows(rng, rows, 64, start=trial.probed.count)
-            began = time.perf_counter()
-            trial.probed.expire(int(entering.times[0]) - rows)
+            trial.probing.append(random_rows(rng, 1, 64))
+            began = time.process_time()
+            trial.probed.expire(int(entering.times[0]) - window)
             trial.probed.append(entering)
-            return time.perf_counter() - began + trial.probe_seconds()
+            stored = time.process_time() - began
+            return stored + trial.probe_seconds(trial.probing.count - 1)
 
-        points.append(((1.0, float(rows)), 1e9 * _usual(store)))
+        # growing and moving to the front come now and then, and count: a mean, but for what disturbs
+        seconds = np.sort([store() for _ in range(3 * _REPEATS)])[: -_REPEATS // 4]
+        points.append(((1.0, float(rows)), 1e9 * float(seconds.mean())))
     return points
 
 
@@ -204,7 +212,5 @@ def _machine() -> str:
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = next((line for line in lines if line.startswith("model name")), processor)
-    digest = hashlib.sha256(f"{platform.node()} {processor} {numba.__version__}".encode())
-    for module in (index, memory, probe, sweep):
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return digest.hexdigest()[:16]
+    named = f"{platform.node()} {processor} {numba.__version__} {digest()}"
+    return hashlib.sha256(named.encode()).hexdigest()[:16]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from braided.kernels import gather
 from braided.state.keys import Bools, Int64s
 
-_SMALL_BYTES = 1 << 16  # dead rows of a chunk no larger than this are not worth copying the others
+_SMALL_BYTES = 1 << 15  # dead rows of a chunk no larger than this are not worth copying the others
 MERGED_ROWS = 65_536
 
 
@@ -173,4 +173,4 @@ def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch, copied if it would keep much larger buffers alive."""
     held, used = batch.get_total_buffer_size(), batch.nbytes
-    return copied(batch) if held > 2 * used + _SMALL_BYTES else batch
+    return copied(batch) if held > 2 * used + 65_536 else batch

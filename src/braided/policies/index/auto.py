@@ -5,7 +5,7 @@ to a *regret*, what it costs less takes from it, down to nothing. Once the regre
 change (linking every stored row), the side changes. So a load that wavers around the crossover changes
 nothing, and one large batch is enough to change at once.
 
->>> few_keys = Load(1e6, 1e4, stored=100, rows=100, hops=50, hits=50)
+>>> few_keys = Load(1e6, 1e4, rows=100, hops=50, hits=50)
 >>> Auto(Costs()).choose(few_keys, Choice(scanned=False), stored_rows=100).scanned
 True
 """

@@ -1,6 +1,6 @@
 """A fixed index: what the query says, whatever happens.
 
->>> Fixed(scanned=True).choose(Load(0, 0, 0, 0, 0, 0), Choice(scanned=False)).scanned
+>>> Fixed(scanned=True).choose(Load(0, 0, 0, 0, 0), Choice(scanned=False)).scanned
 True
 """
 

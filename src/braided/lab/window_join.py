@@ -1,0 +1,42 @@
+"""The experiments of the window-join paper: its own join (Figures 2-7), overload (8-11), and our indexes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from braided.lab import window_index, window_overload, window_paper
+from braided.lab.report import Report
+
+
+def _nothing(_: str) -> None:
+    """Keep quiet."""
+
+
+def parameters() -> dict[str, Any]:
+    """As committed."""
+    text = resources.files("braided.lab").joinpath("parameters/window-join.json").read_text()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = _nothing) -> Report:
+    """All experiments; writes JSON, Markdown and figures; `say` is told how far it is."""
+    given = parameters()
+    report = Report("window-join", seed, {**given, "quick": quick})
+    out.mkdir(parents=True, exist_ok=True)
+    for part, figures in (("paper", window_paper.figures), ("overload", window_overload.figures)):
+        rows, claims = figures(out, given[part], quick=quick, seed=seed, say=say)
+        report.rows += rows
+        report.claims += claims
+    say("cost of a direction, predicted and measured")
+    rows = window_index.directions(given["index"], quick=quick, seed=seed)
+    rows += window_index.auto(given["index"], quick=quick, seed=seed, say=say)
+    report.rows += rows
+    report.claims += window_index.claims(given["index"], rows)
+    window_index.draw(out, rows)
+    report.write(out)
+    return report
