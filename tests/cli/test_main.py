@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+from braided.policies.index_cost import Costs
 
 
-def braided(*arguments: str) -> subprocess.CompletedProcess[str]:
+def braided(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from braided.cli.main import main; main()", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+    environment = {**os.environ, "BRAIDED_CACHE_DIR": str(cache)} if cache else None
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
 
 
 def test_demo_shows_counts_speed_and_five_rows() -> None:
@@ -36,3 +42,17 @@ def test_a_mistake_is_one_line_and_status_1() -> None:
     done = braided("lab", "driver")
     assert done.returncode == 1
     assert "no lab 'driver'" in done.stderr
+
+
+def test_doctor_says_what_is_there_and_keeps_the_costs(tmp_path: Path) -> None:
+    done = braided("doctor", cache=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for words in ("Python", "pyspark", "Java", "index costs", "measured now", "scan or hash", "keys"):
+        assert words in done.stdout, done.stdout
+    kept = list(tmp_path.glob("index-costs-*.json"))
+    assert len(kept) == 1
+    costs = json.loads(kept[0].read_text())
+    assert set(costs) == {f.name for f in dataclasses.fields(Costs)}
+    assert "measured now" not in braided("doctor", cache=tmp_path).stdout
+    kept[0].write_text('{"insert": "damaged"}')
+    assert braided("doctor", cache=tmp_path).returncode == 0

@@ -43,13 +43,14 @@ def learn(
     learned: Learned, before: Learned, sides: Sequence[SideState | None], arrived: Sequence[int]
 ) -> None:
     """Remember what a batch asked of every side; `before` is what was known when it began."""
+    everything = sum(arrived)
+    counts = [
+        (getattr(learned, n) - getattr(before, n)).sum(axis=0).tolist()
+        for n in ("probes", "offered", "looked", "same_key", "matches")
+    ]
     for i, side in enumerate(sides):
-        if side is None:
-            continue
-        names = ("probes", "offered", "looked", "same_key", "matches")
-        counts = (getattr(learned, n)[:, i] - getattr(before, n)[:, i] for n in names)
-        probes, offered, looked, same_key, matches = (int(c.sum()) for c in counts)
-        if not probes:
+        probes, offered, looked, same_key, matches = (count[i] for count in counts)
+        if side is None or not probes:
             continue
         if side.scanned:
             part = looked / offered if offered else 1.0
@@ -57,7 +58,7 @@ def learn(
         else:
             known = side.ordered and same_key >= _ENOUGH
             inside, hops = offered * (matches / same_key if known else 1.0), float(looked)
-        fresh = sum(arrived) - arrived[i], probes, offered, inside, hops, matches
+        fresh = everything - arrived[i], probes, offered, inside, hops, matches
         learned.memories[i] = learned.memories[i] * _FADING + fresh
 
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 from braided.kernels import gather
 from braided.state.keys import Bools, Int64s
 
-_SMALL_BYTES = 1 << 15  # dead rows of a chunk no larger than this are not worth copying the others
+_SMALL_BYTES = 1 << 15  # a chunk no larger may keep its dead rows
+_MANY_ROWS = 8_192
 MERGED_ROWS = 65_536
 
 
@@ -85,9 +86,9 @@ class Payload:
             gone += 1
         del self._chunks[:gone]
         front = self._chunks[0] if self._chunks else None
-        if front and 2 * (first - front.start) > front.batch.num_rows and front.batch.nbytes > _SMALL_BYTES:
-            rest = front.batch.slice(first - front.start)
-            self._chunks[0] = Chunk(first, copied(rest))
+        dead = first - front.start if front else 0
+        if front and 2 * dead > front.batch.num_rows and _worth_copying(front.batch, dead):
+            self._chunks[0] = Chunk(first, copied(front.batch.slice(dead)))
 
     def live(self, first: int) -> list[pa.RecordBatch]:
         """The rows from position `first` on, in order."""
@@ -163,6 +164,11 @@ def is_fixed_width(type_: pa.DataType) -> bool:
     """Whether values of the type are plain words of 1, 2, 4, 8, 16 or 32 bytes."""
     plain = pa.types.is_primitive(type_) or pa.types.is_decimal(type_)
     return plain and type_.bit_width in (8, 16, 32, 64, 128, 256)
+
+
+def _worth_copying(batch: pa.RecordBatch, dead: int) -> bool:
+    """Whether the dead rows at the front hold enough memory to copy the others for it."""
+    return dead > _MANY_ROWS or batch.nbytes > _SMALL_BYTES
 
 
 def copied(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -374,7 +374,7 @@ class SideState:
         return self.window is not None and self._checks is not self._hashes
 
     def _grow_to(self, rows: int, own_checks: bool = False) -> None:
-        size = max(_MIN_ROWS, rows + rows // 4)
+        size = max(_MIN_ROWS, rows + rows // 2)
         self._hashes = self._allocate("hash", size, np.int64)
         self._times = self._allocate("time", size, np.int64)
         self._link = self._allocate("link", size, np.int32)
