@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import braided as bd
 from braided.lab import window_index, window_overload, window_paper
 from braided.lab.report import Claim
 from braided.lab.window_index import Cell, Course
@@ -49,12 +50,15 @@ def test_courses_bring_their_rows_in_order() -> None:
     course = Course((Cell(10, 1, 100, 50), Cell(80, 10, 100, 50)), batches=4)
     batches = course.tables(seed=1)
     assert [b["a"].num_rows for b in batches] == [50, 50, 5, 5]
-    assert course.seconds("auto", batches) > 0
+    assert course.seconds(bd.Tuning(), batches) > 0
+    active, lazy = (course.most_rows(bd.Tuning(expiry=e), batches) for e in ("active", "lazy"))
+    assert 0 < active <= lazy
 
 
 def index_rows(given: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Claim]]:
     rows = window_index.directions(given, quick=True, seed=1)
     rows += window_index.auto(given, quick=True, seed=1, say=quiet)
+    rows += window_index.expiry(given, quick=True, seed=1)
     return rows, list(window_index.claims(given, rows))
 
 
@@ -69,7 +73,8 @@ def test_the_index_sweep_measures_predicts_and_judges(tmp_path: Path) -> None:
     assert sum(r["experiment"] == "direction" for r in rows) == 2 * 2 * 2 * 2
     assert sum(r["experiment"] == "auto" for r in rows) == 2 + 2
     assert all(r["measured_us_per_batch"] > 0 for r in rows if r["experiment"] == "direction")
-    assert len(claims) == 4
+    assert sum(r["experiment"] == "expiry" for r in rows) == 2
+    assert len(claims) == 5
     window_index.draw(tmp_path, rows)
     assert (tmp_path / "our-indexes.png").exists()
 
@@ -95,6 +100,7 @@ def test_the_whole_lab_writes_one_report(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(module, "figures", figures)
     monkeypatch.setattr(window_index, "directions", lambda *_, **__: [])
     monkeypatch.setattr(window_index, "auto", lambda *_, **__: [])
+    monkeypatch.setattr(window_index, "expiry", lambda *_, **__: [])
     monkeypatch.setattr(window_index, "claims", lambda *_: iter([claim]))
     monkeypatch.setattr(window_index, "draw", lambda *_: None)
     lab(tmp_path, quick=True, seed=4)

@@ -128,15 +128,27 @@ class Course:
             made.append({n: _rows(rng, cell, batch, count) for n, count in rows.items()})
         return made
 
-    def seconds(self, indexes: Any, batches: Sequence[Mapping[str, pa.Table]]) -> float:
-        """CPU seconds of the shipped join over the batches."""
+    def join(self, tuning: bd.Tuning) -> bd.LocalJoin:
+        """The shipped join."""
         window = f"{self.cells[0].window} us"
         streams = [bd.Stream(n, key="k", time="t", window=window) for n in "ab"]
-        live = bd.LocalJoin(bd.JoinQuery(streams, tuning=bd.Tuning(index=indexes)))
+        return bd.LocalJoin(bd.JoinQuery(streams, tuning=tuning))
+
+    def seconds(self, tuning: bd.Tuning, batches: Sequence[Mapping[str, pa.Table]]) -> float:
+        """CPU seconds of the shipped join over the batches."""
+        live = self.join(tuning)
         began = time.process_time()
         for batch in batches:
             live.push(batch)
         return time.process_time() - began
+
+    def most_rows(self, tuning: bd.Tuning, batches: Sequence[Mapping[str, pa.Table]]) -> int:
+        """The most rows the shipped join holds after a batch."""
+        live, most = self.join(tuning), 0
+        for batch in batches:
+            live.push(batch)
+            most = max(most, sum(s.live_rows for s in live.stats().streams.values()))
+        return most
 
 
 def _rows(rng: np.random.Generator, cell: Cell, batch: int, rows: int) -> pa.Table:
@@ -166,7 +178,8 @@ def auto(
         say(f"auto against fixed indexes: {course.label}")
         batches = course.tables(seed)
         choices: list[Any] = ["auto", *(dict(zip("ab", pair, strict=True)) for pair in INDEXES.values())]
-        own, *fixed = _interleaved([partial(course.seconds, c, batches) for c in choices], repeats)
+        jobs = [partial(course.seconds, bd.Tuning(index=c), batches) for c in choices]
+        own, *fixed = _interleaved(jobs, repeats)
         best = min(fixed)
         rows.append(
             {
@@ -174,6 +187,27 @@ def auto(
                 "auto_ms": round(1e3 * own, 2),
                 **{name: round(1e3 * s, 2) for name, s in zip(INDEXES, fixed, strict=True)},
                 "best": list(INDEXES)[fixed.index(best)], "auto / best": round(own / best, 3),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def expiry(given: Mapping[str, Any], *, quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Time and rows held of our active and lazy expiry."""
+    auto, size, rows = given["auto"], "quick" if quick else "full", []
+    for window in given["windows"]:
+        course = Course(
+            (Cell(given["keys"][-1], 1, window, given["batch_rows"]),), 2 * auto[f"{size}_batches"]
+        )
+        batches = course.tables(seed)
+        tunings = [bd.Tuning(expiry="active"), bd.Tuning(expiry="lazy")]
+        jobs = [partial(course.seconds, t, batches) for t in tunings]
+        active, lazy = _interleaved(jobs, auto[f"{size}_repeats"])
+        held = [course.most_rows(t, batches) for t in tunings]
+        rows.append(
+            {
+                "experiment": "expiry", "window": window, "active_ms": round(1e3 * active, 2),
+                "lazy_ms": round(1e3 * lazy, 2), "active_rows": held[0], "lazy_rows": held[1],
             }
         )  # fmt: skip
     return rows
@@ -202,6 +236,7 @@ def claims(given: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Itera
         _verdict(inside, len(errors)),
         "our indexes, calibrated costs",
     )
+    yield from _expiry_claim([r for r in rows if r["experiment"] == "expiry"])
     yield _crossover_claim([r for r in rows if r["experiment"] == "direction"])
     for moving, words in (
         (False, "choosing by cost is near the best combination"),
@@ -215,6 +250,20 @@ def claims(given: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Itera
             f"{good} of {len(ratios)}, worst {max(ratios):.2f}, median {np.median(ratios):.2f}",
             _verdict(good, len(ratios)),
             "whole join, CPU seconds, against the best of HHJ, NNJ, HNJ and NHJ",
+        )
+
+
+def _expiry_claim(rows: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
+    if rows:
+        faster = [r["lazy_ms"] / r["active_ms"] for r in rows]
+        more = [r["lazy_rows"] / r["active_rows"] for r in rows]
+        yield Claim(
+            "lazy invalidation may save time and needs more memory, our join",
+            "time against memory (section 3)",
+            f"lazy takes {min(faster):.2f} to {max(faster):.2f} of the time and holds {min(more):.2f} to "
+            f"{max(more):.2f} times the rows",
+            "reproduced" if min(more) >= 1 < max(more) and min(faster) < 1 else "not reproduced",
+            "forgetting a row is cheap here, so there is little time to save",
         )
 
 

@@ -35,6 +35,7 @@ def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = _no
     say("cost of a direction, predicted and measured")
     rows = window_index.directions(given["index"], quick=quick, seed=seed)
     rows += window_index.auto(given["index"], quick=quick, seed=seed, say=say)
+    rows += window_index.expiry(given["index"], quick=quick, seed=seed)
     report.rows += rows
     report.claims += window_index.claims(given["index"], rows)
     window_index.draw(out, rows)
