@@ -313,6 +313,8 @@ def draw(out: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             )
         axis.set_xscale("log")
         axis.set_yscale("log")
+        axis.set_xticks(keys, [str(k) for k in keys])
+        axis.minorticks_off()
         axis.set_title(f"window {window:,} rows, rate ratio {ratio}", fontsize=9)
         axis.grid(alpha=0.3)
     axes[0, 0].legend(fontsize=7)
