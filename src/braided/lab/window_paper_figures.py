@@ -50,7 +50,7 @@ def _axis(title: str, x: str, y: str) -> tuple[Figure, Any]:
 
 def _costs(path: Path, lab: Lab, found: Found, which: str) -> None:
     keys, weights = lab.given["keys"][which], Weights(**lab.given["weights"])
-    title = f"Figure {which[3:]}: cost of window joins, selectivity {1 / keys:g}"
+    title = f"Figure {which.rsplit('-', 1)[1]}: cost of window joins, selectivity {1 / keys:g}"
     figure, axis = _axis(title, "rows of B per second", "cost per second (weighed touches)")
     rates = np.arange(lab.given["model_rates"][0], lab.given["model_rates"][1] + 1)
     for name, points in found.touches[which].items():

@@ -100,8 +100,8 @@ def cost_rows(lab: Lab, found: Found) -> Iterator[dict[str, Any]]:
             for rate, cost in points:
                 model = lab.cost(name, rate, lab.given["keys"][figure], weights)
                 yield {
-                    "figure": int(figure.rsplit("-", 1)[1]), "join": name, "rate_b": rate, "touch_cost": round(cost, 1),
-                    "model_cost": round(model, 1),
+                    "figure": int(figure.rsplit("-", 1)[1]), "join": name, "rate_b": rate,
+                    "touch_cost": round(cost, 1), "model_cost": round(model, 1),
                 }  # fmt: skip
 
 
