@@ -47,10 +47,10 @@ _SCHEMA = pa.schema([("k", pa.int64())])
 def machine_costs() -> Costs:
     """The costs on this machine, from the file if there is one."""
     path = costs_file()
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        kept = Costs(**json.loads(path.read_text()))
-        if all(isinstance(v, float) and 0 <= v < 1e6 for v in dataclasses.astuple(kept)):
-            return kept
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        kept = json.loads(path.read_text())
+        if len(kept) == len(dataclasses.fields(Costs)) and all(0 <= float(v) < 1e6 for v in kept.values()):
+            return Costs(**kept)
     return calibrate()
 
 
@@ -69,7 +69,10 @@ def calibrate() -> Costs:
 def costs_file() -> Path:
     """Where this machine's costs are kept: below `BRAIDED_CACHE_DIR`, else the user's cache folder."""
     given = os.environ.get("BRAIDED_CACHE_DIR")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a container's user may have no home
+        home = Path(tempfile.gettempdir())
     return Path(given or home / "braided") / f"index-costs-{_machine()}.json"
 
 

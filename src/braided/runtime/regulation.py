@@ -36,6 +36,7 @@ from braided.state.side import BOTTOMLESS_US, Rows, SideState
 
 _FADING = 0.9  # of the rates that decide which stream is slow, from batch to batch
 _UNBOUNDED = float(1 << 62)
+_NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -116,16 +117,15 @@ class Regulation:
         arrived = [a.offered_rows if a else 0 for a in arrivals]
         if any(arrived):
             self.rates = [_FADING * r + (1 - _FADING) * n for r, n in zip(self.rates, arrived, strict=True)]
-        oldest = [max(o, f) for o, f in zip(oldest, self.floors_us, strict=True)]
-        live = [s.newest_rows(o, 1 << 62)[0] if s else 0 for s, o in zip(sides, oldest, strict=True)]
+        times = [s.times_since(o) if s else _NOTHING for s, o in zip(sides, oldest, strict=True)]
         assert self._overload is not None
+        live = [len(t) for t in times]
         parts = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=live)
-        quotas = whole(parts, self._state_rows, turn=0)
-        for i, (side, quota) in enumerate(zip(sides, quotas, strict=True)):
+        for i, quota in enumerate(whole(parts, self._state_rows, turn=0)):
             self.held_rows[i] = live[i]
-            if side is not None and live[i] > quota:
-                _, self.floors_us[i] = side.newest_rows(oldest[i], quota)
-                self.held_rows[i] = side.newest_rows(self.floors_us[i], 1 << 62)[0]
+            if live[i] > quota:  # rows of one time go together, so that their order does not matter
+                self.floors_us[i] = floor_us = int(times[i][live[i] - quota - 1]) + 1
+                self.held_rows[i] = live[i] - int(np.searchsorted(times[i], floor_us))
                 self.cut_rows[i] += live[i] - self.held_rows[i]
 
     def kept(self) -> dict[str, Any]:

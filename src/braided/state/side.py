@@ -225,14 +225,11 @@ class SideState:
             self.scanned = scanned
             self._index_for(self.rows)
 
-    def newest_rows(self, oldest: int, rows: int) -> tuple[int, int]:
-        """How many rows are not older than `oldest`, and a time that at most `rows` of them reach."""
+    def times_since(self, oldest: int) -> Int64s:
+        """The times of the rows that are not older, oldest first."""
         times = self._times[self.first - self.base : self.count - self.base]
         ordered = times if self.ordered else np.sort(times)
-        times = ordered[np.searchsorted(ordered, oldest) :]
-        if len(times) <= rows:
-            return len(times), oldest
-        return len(times), int(times[len(times) - rows - 1]) + 1
+        return ordered[np.searchsorted(ordered, oldest) :]
 
     def crowded(self, rows: int) -> bool:
         """Whether so many more rows would make the arrays grow."""
