@@ -45,12 +45,23 @@ def hash_words(words, out):
         out[i] = np.int64(mix(np.uint64(words[i])))
 
 
+@inlined
+def draw(lot, word):
+    """The lot of a row or combination, given an earlier lot and one more word of it."""
+    return np.int64(fold(np.uint64(lot), np.uint64(word)))
+
+
 @kernel
-def lots(hashes, times, seed, salt, out):
-    """A number for each row to draw by: the same for the same key, time, seed and salt."""
-    start = mix(np.uint64(seed) * _GOLDEN + np.uint64(salt))
+def first_lot(seed, salt):
+    """What all draws of one occasion begin with."""
+    return np.int64(mix(np.uint64(seed) * _GOLDEN + np.uint64(salt)))
+
+
+@kernel
+def lots(hashes, times, start, out):
+    """A number for each row to draw by: the same for the same key, time and start."""
     for i in range(out.shape[0]):
-        out[i] = np.int64(fold(fold(start, np.uint64(hashes[i])), np.uint64(times[i])))
+        out[i] = draw(draw(start, hashes[i]), times[i])
 
 
 @kernel

@@ -29,12 +29,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.kernels.hashing import draw
 from braided.kernels.index import UNLINKED, slot_of
 from braided.kernels.memory import inlined, kernel, load_int32, load_int64
 from braided.kernels.sweep import start_sweeps, sweep
 from braided.kernels.tables import (
     AT,
     DRIVER,
+    EVERYONE,
     FIRST,
     FLOOR,
     HASH,
@@ -43,6 +45,7 @@ from braided.kernels.tables import (
     KEY,
     LINK,
     LOOKED,
+    LOT,
     LOW,
     MATCHES,
     MEMBER,
@@ -127,15 +130,18 @@ def _offered(sides, stream):
 
 
 @inlined
-def _first_members(sides, driver, block, depth, start, stop):
-    """Driver rows start..stop with a key are the members of level 1; how many."""
+def _first_members(sides, driver, block, depth, start, stop, rations):
+    """Driver rows start..stop with a key are the members of level 1, if they may probe; how many."""
     hashes, times, links = sides[driver, HASH], sides[driver, TIME], sides[driver, LINK]
     members = 0
     for row in range(start, stop):
-        block[KEY, members] = load_int64(hashes, row)
+        key_hash, at = np.int64(load_int64(hashes, row)), np.int64(load_int64(times, row))
+        lot = draw(draw(rations[0], key_hash), at)
+        block[KEY, members] = key_hash
+        block[LOT, members] = lot
         block[MEMBER, members] = row
-        block[MEMBER + depth, members] = load_int64(times, row)
-        members += load_int32(links, row) != UNLINKED
+        block[MEMBER + depth, members] = at
+        members += (load_int32(links, row) != UNLINKED) & (lot <= rations[1])
     return members
 
 
@@ -171,6 +177,19 @@ def _round(sides, stream, block, walking, hits):
 
 
 @inlined
+def _ration(here, there, hits, found, limit):
+    """Only the hits that drew no more than the limit stay; how many. Their lots go with them."""
+    stay = 0
+    for h in range(found):
+        m = hits[0, h]
+        lot = draw(here[LOT, m], hits[2, h])
+        there[LOT, stay] = lot
+        hits[0, stay], hits[1, stay], hits[2, stay] = m, hits[1, h], hits[2, h]
+        stay += lot <= limit
+    return stay
+
+
+@inlined
 def _next_block(levels, level, depth, hits, members):
     """The hits of a level become the members of the next."""
     here, there = levels[level], levels[level + 1]
@@ -196,23 +215,6 @@ def _write(order, block, level, hits, found, out, n):
 
 
 @inlined
-def _open_first(sides, order, bounds, block, start, stop, tally):
-    """Driver rows start..stop begin to look for their first partner; how many do, and how many probe."""
-    driver, partner, depth = order[0], order[1], order.shape[0]
-    if sides[partner, SCANNED]:
-        probed = _first_members(sides, driver, block, depth, start, stop)
-        _bound(sides, order, bounds, block, 1, probed)
-        walking, looked = start_sweeps(sides, partner, block, probed)
-        tally[LOOKED] += looked
-    else:
-        walking, probed = _first_block(sides, driver, partner, block, depth, start, stop)
-        _bound(sides, order, bounds, block, 1, walking)
-    tally[PROBES] += probed
-    tally[OFFERED] += probed * _offered(sides, partner)
-    return walking, probed
-
-
-@inlined
 def _open(sides, order, bounds, block, level, members, tally):
     """The members of a block begin to look for the next partner; how many do."""
     stream = order[level]
@@ -224,6 +226,20 @@ def _open(sides, order, bounds, block, level, members, tally):
         walking = _start(sides, stream, block, members)
     tally[PROBES] += members
     tally[OFFERED] += members * _offered(sides, stream)
+    return walking
+
+
+@inlined
+def _open_first(sides, order, bounds, block, start, stop, rations, rationed, tally):
+    """Driver rows start..stop begin to look for their first partner; how many do."""
+    driver, partner, depth = order[0], order[1], order.shape[0]
+    if rationed or sides[partner, SCANNED]:
+        members = _first_members(sides, driver, block, depth, start, stop, rations)
+        return _open(sides, order, bounds, block, 1, members, tally)
+    walking, probed = _first_block(sides, driver, partner, block, depth, start, stop)
+    _bound(sides, order, bounds, block, 1, walking)
+    tally[PROBES] += probed
+    tally[OFFERED] += probed * _offered(sides, partner)
     return walking
 
 
@@ -242,15 +258,16 @@ def _advance(sides, stream, block, walking, hits, room, tally):
 
 @kernel
 def enumerate_combinations(
-    sides, orders, bounds, segments, cursor, levels, walking, allowance, tally, out
+    sides, orders, bounds, segments, cursor, levels, walking, rations, tally, out
 ):  # fmt: skip
     """Fill `out[stream, n]` with positions; return how many.
 
     `segments` are runs of driver rows, taken one after the other; each says what its rows may see of every
     side. `orders[driver]` is the driver and its partners in the order they are probed. `cursor` is (segment,
     next row of it, level to resume at) and is advanced; the search is over when no segment is left.
-    `levels` and `walking` keep the blocks between calls. `allowance[driver, level]` is how many probes a
-    half-join may still do. A block is never larger than `out`.
+    `levels` and `walking` keep the blocks between calls. `rations[driver, level]` says who may probe a
+    partner: rows and combinations that drew no more (`EVERYONE`: all); draws begin with `rations[driver, 0]`.
+    A block is never larger than `out`.
     """
     depth = orders.shape[1]
     last = depth - 1
@@ -262,6 +279,7 @@ def enumerate_combinations(
         segment = segments[cursor[0]]
         driver, end = segment[DRIVER], segment[STOP]
         order = orders[driver]
+        rationed = (rations[driver, 1:] < EVERYONE).any()
         sides[:, VISIBLE] = segment[SEEN:]
         row = max(cursor[1], segment[START])
         full = False
@@ -269,11 +287,12 @@ def enumerate_combinations(
             if level == 0:
                 if row >= end:
                     break
-                stop = min(end, row + block_rows, row + allowance[driver, 1])
-                walking[1], probed = _open_first(sides, order, bounds, levels[1], row, stop, tally[driver, 1])
-                row = stop if allowance[driver, 1] > probed else end
+                stop = min(end, row + block_rows)
+                walking[1] = _open_first(
+                    sides, order, bounds, levels[1], row, stop, rations[driver], rationed, tally[driver, 1]
+                )
+                row = stop
                 level = 1
-                allowance[driver, 1] -= probed
             if walking[level] == 0:
                 level -= 1
                 continue
@@ -288,12 +307,12 @@ def enumerate_combinations(
                 _write(order, levels[level], level, hits, found, out, n)
                 n += found
             elif found > 0:
-                members = min(found, allowance[driver, level + 1])
-                _next_block(levels, level, depth, hits, members)
+                if rationed:
+                    found = _ration(levels[level], levels[level + 1], hits, found, rations[driver, level + 1])
+                _next_block(levels, level, depth, hits, found)
                 level += 1
-                allowance[driver, level] -= members
                 walking[level] = _open(
-                    sides, order, bounds, levels[level], level, members, tally[driver, level]
+                    sides, order, bounds, levels[level], level, found, tally[driver, level]
                 )
         if full:
             cursor[1] = row

@@ -9,10 +9,13 @@ SIDE_COLUMNS = 10
 # what is kept of each level's block, one row per level; level 0 is the driver stream
 WALKER, AT, KEY, LOW, HIGH = 0, 1, 2, 3, 4  # walkers: member of the block, position; members: key, times
 UNTIL = WALKER  # of a member that sweeps: where its sweep ends
-MEMBER = 5  # then the members' positions, and behind them their times, a row per level
+LOT = 5  # what a member drew, where probes are rationed
+MEMBER = 6  # then the members' positions, and behind them their times, a row per level
 
 # columns of a segment: rows start..stop of a driver stream, then what they see of each side
 DRIVER, START, STOP, SEEN = 0, 1, 2, 3
+
+EVERYONE = (1 << 63) - 1  # the largest lot: all who draw no more may probe
 
 # columns of the tally, one row per driver stream and level
 PROBES, SAME_KEY, MATCHES, LOOKED, OFFERED = 0, 1, 2, 3, 4

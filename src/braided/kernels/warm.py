@@ -47,7 +47,7 @@ def _hashing() -> None:
         (_frozen(_longs(1)), _frozen(_longs(0, 1)), _frozen(raw.copy())),
     ):
         hashing.hash_words(words, out)
-        hashing.lots(words, words, 0, 0, out)
+        hashing.lots(words, words, hashing.first_lot(0, 0), out)
         hashing.fold_words(words, out)
         hashing.hash_bytes(where, data, 0, out)
         hashing.hash_bytes(_longs(0, 1), data, 0, out)

@@ -16,8 +16,9 @@ Why each combination appears exactly once
    the bounds (see `state.side`), so nothing is lost. A hash collision may be found, and is dropped
    by comparing the true keys; nothing else is dropped, so nothing is wrong.
 
-Hence the result is the definition's bag for every batching, driver-stream order and probe order. An
-allowance below the number of rows makes it a subset.
+Hence the result is the definition's bag for every batching, driver-stream order and probe order. Where only a
+share of the rows may probe, it is a subset: who may is drawn by lot, a seeded hash of batch, key and times,
+so it depends on the rows and not on their order.
 
 With count windows rows are stored only once the watermark has passed them (see `runtime.settling`),
 so both sides of "which rows are newer, at `now`" are known when a combination is found.
@@ -34,9 +35,11 @@ import numpy as np
 import numpy.typing as npt
 
 from braided.kernels.alternate import alternate
+from braided.kernels.hashing import first_lot
 from braided.kernels.probe import BLOCK_ROWS, count_matches, enumerate_combinations
 from braided.kernels.tables import (
     DRIVER,
+    EVERYONE,
     LOOKED,
     MATCHES,
     OFFERED,
@@ -102,6 +105,7 @@ class Learned:
     switches: int = 0
     profile_probes: int = 0
     driven_rows: int = 0
+    batches: int = 0
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     profiles: dict[int, Int64s] = field(default_factory=dict)
     turns: tuple[Decided, ...] = ()
@@ -152,6 +156,7 @@ class Learned:
             "switches": self.switches,
             "profile_probes": self.profile_probes,
             "driven_rows": self.driven_rows,
+            "batches": self.batches,
             "orders": [list(self.orders.get(i, ())) for i in range(len(self.probes))],
         }
 
@@ -165,7 +170,7 @@ class Learned:
         for name in ("looked", "offered", "index_changes", "memories"):
             getattr(self, name)[:] = kept.get(name, 0)
         self.choices = [Choice(*c) for c in kept["choices"]] if kept.get("choices") else self.choices
-        for count in ("switches", "profile_probes", "driven_rows"):
+        for count in ("switches", "profile_probes", "driven_rows", "batches"):
             setattr(self, count, kept.get(count, 0))
         self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
 
@@ -202,6 +207,7 @@ class FlatJoin:
         if not any(b.rows for b in buffers):
             return
         self.learned.seen_rows += [b.rows for b in buffers]
+        self.learned.batches += 1
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
@@ -232,7 +238,7 @@ class FlatJoin:
             else:
                 segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
                 before = self.learned.probes[chosen].copy(), self.learned.matches[chosen].copy()
-                yield from self._search(segments, *self._orders(decided[-1:]), most_rows)
+                yield from self._search(segments, *self._orders(decided[-1:], sides, buffers), most_rows)
                 self._learn(chosen, *before, stored)
             waiting[chosen] = 0
             visible[chosen] = buffer.stop
@@ -260,10 +266,10 @@ class FlatJoin:
         segments = np.empty((_SEGMENTS, SEEN + len(sides)), np.int64)
         flat = np.concatenate(keys)
         before = self.learned.probes.copy(), self.learned.matches.copy()
-        orders, allowance = self._orders(decided)
+        orders, rations = self._orders(decided, sides, buffers)
         while made := alternate(flat, limits, taken, stops, segments):
             self.learned.switches += made
-            yield from self._search(segments[:made], orders, allowance, most_rows)
+            yield from self._search(segments[:made], orders, rations, most_rows)
         for i in waiting:
             self._learn(i, before[0][i], before[1][i], stored)
         self.learned.turns = tuple(decided)
@@ -273,7 +279,7 @@ class FlatJoin:
         return Turn(tuple(waiting), stored, seen, self.learned.estimates.selectivity())
 
     def _decide(self, driver: int, turn: Turn, buffer: Buffer, visible: Sequence[int]) -> Decided:
-        """The driver stream's probe order and allowance, with all that is known."""
+        """The driver stream's probe order and shares, with all that is known."""
         profile = self._profile(driver, buffer, visible)
         turn = dataclasses.replace(turn, order=self.learned.orders.get(driver, ()), profile=profile)
         order = self.policies.probe_order.order(driver, turn)
@@ -310,16 +316,23 @@ class FlatJoin:
             self._out = np.empty((len(self._sides), rows), np.int32)
         return self._out
 
-    def _orders(self, decided: Sequence[Decided]) -> tuple[Int64s, Int64s]:
-        """The plans of driver streams as the kernel takes them: orders, and what is left of allowances."""
-        orders, allowance = np.zeros((2, len(self._sides), len(self._sides)), np.int64)
+    def _orders(
+        self, decided: Sequence[Decided], sides: Sequence[SideState], buffers: Sequence[Buffer]
+    ) -> tuple[Int64s, Int64s]:
+        """The plans of driver streams as the kernel takes them: orders, and who may probe."""
+        orders, rations = np.zeros((2, len(self._sides), len(self._sides)), np.int64)
+        rations[:, 1:] = EVERYONE
         for plan in (d.plan for d in decided):
             orders[plan.driver] = plan.driver, *plan.order
-            allowance[plan.driver, 1:] = plan.allowance
-        return orders, allowance
+            if min(plan.shares) < 1:
+                start = first_lot(self.policies.seed, self.learned.batches * 64 + plan.driver)
+                lots_ = sides[plan.driver].lots(start, buffers[plan.driver].start, buffers[plan.driver].stop)
+                later = [_largest_lot(share) for share in plan.shares[1:]]
+                rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0]), *later
+        return orders, rations
 
     def _search(
-        self, segments: Int64s, orders: Int64s, allowance: Int64s, most_rows: int
+        self, segments: Int64s, orders: Int64s, rations: Int64s, most_rows: int
     ) -> Iterator[Positions]:
         """The combinations that the rows of some segments complete."""
         streams = len(self._sides)
@@ -339,7 +352,7 @@ class FlatJoin:
                 cursor,
                 self._levels,
                 walking,
-                allowance,
+                rations,
                 tally,
                 out,
             )
@@ -355,3 +368,16 @@ class FlatJoin:
             self.learned.driven_rows = done + int(before[here] + begun)
             if found:
                 yield out[:, :found].copy()
+
+
+def _lot_of_share(lots: Int64s, share: float) -> int:
+    """The largest lot that may probe, so that no more than this share of the rows do."""
+    rows = int(share * len(lots) + 1e-9)
+    if rows >= len(lots):
+        return EVERYONE
+    return int(np.partition(lots, rows)[rows]) - 1  # rows with an equal lot share their fate
+
+
+def _largest_lot(share: float) -> int:
+    """The largest lot of about this share of all lots."""
+    return EVERYONE if share >= 1 else -(1 << 63) + int(max(0.0, share) * 2.0**64)

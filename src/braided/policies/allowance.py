@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from braided.policies.decisions import UNLIMITED, Turn
+from braided.policies.decisions import Turn
 
 
 @dataclass(frozen=True)
 class Unlimited:
     """No limit on any half-join."""
 
-    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[int, ...]:
+    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[float, ...]:
         """No limit."""
-        return (UNLIMITED,) * len(order)
+        return (1.0,) * len(order)

@@ -49,6 +49,7 @@ class Policies:
     allowance: AllowancePolicy = field(default_factory=Unlimited)
     given: dict[tuple[int, int], float] = field(default_factory=dict)
     indexes: tuple[IndexPolicy, ...] = ()  # one per stream; none means a hash for all
+    seed: int = 0
 
     def index(self, stream: int) -> IndexPolicy:
         """How a stream's index is chosen."""
@@ -62,7 +63,8 @@ def policies_for(query: JoinQuery, costs: Callable[[], Costs] = Costs) -> Polici
     options: dict[str, Any] = {"given": of_streams} if tuning.driver_stream == "consumption-rate" else {}
     driver = DRIVER_POLICIES[tuning.driver_stream](**options)
     indexes = tuple(_index(query, stream, costs) for stream in query.streams)
-    return Policies(driver, PROBE_ORDER_POLICIES[tuning.probe_order](), given=of_pairs, indexes=indexes)
+    order = PROBE_ORDER_POLICIES[tuning.probe_order]()
+    return Policies(driver, order, given=of_pairs, indexes=indexes, seed=tuning.seed)
 
 
 def _index(query: JoinQuery, stream: Stream, costs: Callable[[], Costs]) -> IndexPolicy:

@@ -9,8 +9,6 @@ from typing import Protocol, runtime_checkable
 from braided.policies.index_cost import Load
 from braided.state.keys import Int64s
 
-UNLIMITED = 1 << 62
-
 
 @dataclass(frozen=True)
 class Turn:
@@ -38,14 +36,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """One driver stream's turn: the order its rows probe in, and how many may probe each partner.
+    """One driver stream's turn: the order its rows probe in, and what part of them may probe each partner.
 
-    `allowance[i]` belongs to `order[i]`.
+    `shares[i]` belongs to `order[i]`: of the stream's rows for the first partner, of the combinations found
+    so far for a later one.
     """
 
     driver: int
     order: tuple[int, ...]
-    allowance: tuple[int, ...]
+    shares: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -103,10 +102,10 @@ class ProbeOrderPolicy(Protocol):
 
 
 class AllowancePolicy(Protocol):
-    """Chooses how many rows may probe each partner."""
+    """Chooses what part of the rows may probe each partner."""
 
-    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[int, ...]:
-        """One number of probes per partner of the order."""
+    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[float, ...]:
+        """One share, from 0 to 1, per partner of the order."""
         ...
 
 

@@ -129,11 +129,11 @@ class Trial:
         cuts = np.linspace(start, self.probing.count, blocks + 1).astype(np.int64)
         segments = np.array([[0, a, b, 0, self.probed.count] for a, b in itertools.pairwise(cuts)])
         cursor, walking = np.zeros(3, np.int64), np.zeros(2, np.int64)
-        allowance = np.full((2, 2), 1 << 62)
+        rations = np.full((2, 2), tables.EVERYONE)
         began = time.process_time()
         while cursor[0] < blocks:
             probe.enumerate_combinations(
-                sides, orders, self._bounds, segments, cursor, self._levels, walking, allowance, self.tally,
+                sides, orders, self._bounds, segments, cursor, self._levels, walking, rations, self.tally,
                 self._out,
             )  # fmt: skip
         return time.process_time() - began

@@ -29,7 +29,6 @@ from braided.operators.layout import Layout, layout_of, output_of
 from braided.operators.mjoin import Buffer, FlatJoin, Positions
 from braided.operators.results import Results
 from braided.policies.choice import Policies, policies_for
-from braided.policies.decisions import UNLIMITED
 from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
 from braided.query.bounds import INFINITE_US
 from braided.query.errors import UnknownName, did_you_mean
@@ -367,10 +366,11 @@ class Engine:
     def _half_join(self, i: int, j: int) -> HalfJoinStatistics:
         allowance = None
         learned = self.join.learned
-        for plan in (decided.plan for decided in learned.turns):
+        for decided in learned.turns:
+            plan = decided.plan
             if plan.driver == i:
-                allowed = plan.allowance[plan.order.index(j)]
-                allowance = None if allowed >= UNLIMITED else allowed
+                share = plan.shares[plan.order.index(j)]
+                allowance = None if share >= 1 else round(share * decided.turn.waiting_rows[i])
         counts = (int(t[i, j]) for t in (learned.probes, learned.matches, learned.same_key))
         probes, matches, same_key = counts
         return HalfJoinStatistics(probes, matches, allowance, same_key)

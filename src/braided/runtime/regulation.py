@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braided.kernels.hashing import lots
+from braided.kernels.hashing import first_lot, lots
 from braided.policies.allocation.input_rates import Arrivals, let_in
 from braided.policies.sharing import whole
 from braided.policies.window_split import split
@@ -154,7 +154,7 @@ def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64
     if arrival is None:
         return np.zeros(0, np.int64)
     out = np.empty(len(arrival.rows), np.int64)
-    lots(arrival.rows.hashes, arrival.rows.times, seed, batch * 64 + stream, out)
+    lots(arrival.rows.hashes, arrival.rows.times, first_lot(seed, batch * 64 + stream), out)
     return out
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from braided.kernels import counting, index
+from braided.kernels import counting, hashing, index
 from braided.kernels.tables import (
     FIRST,
     FLOOR,
@@ -158,6 +158,13 @@ class SideState:
     def times_between(self, start: int, stop: int) -> Int64s:
         """The event times of the rows from one position up to another."""
         return self._times[start - self.base : stop - self.base]
+
+    def lots(self, start: int, first: int, stop: int) -> Int64s:
+        """What the rows from one position up to another draw."""
+        out = np.empty(stop - first, np.int64)
+        here = slice(first - self.base, stop - self.base)
+        hashing.lots(self._hashes[here], self._times[here], start, out)
+        return out
 
     def reserve(self, rows: int) -> Mark:
         """Make room for so many rows; the mark undoes what is appended from here on."""
