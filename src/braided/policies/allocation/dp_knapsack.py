@@ -1,7 +1,8 @@
 """The discrete knapsack: the best combination of paths in whole rows (jaqpot, section 4.1, Problem 1).
 
 If a batch stands alone and rows are whole, the best path first is not always best: what it leaves over may
-be too little for any other. Dynamic programming finds the best combination, in O(paths x budget x budget).
+be too little for any other. Dynamic programming finds the best combination; it takes time with the square of
+the budget where units are small.
 
 | paper | here |
 | --- | --- |
@@ -10,8 +11,8 @@ be too little for any other. Dynamic programming finds the best combination, in 
 | r = M_I x rho_p, as printed | M_I x r^I: the printed formula forgets X^I |
 
 A path without such a number up to 64 rows has single rows as units; what they become is whole only on
-average. Budgets above 1,000 probes are counted in thousandths, so the answer is then up to a thousandth per
-path away from the best.
+average. Probes are dealt out one by one up to 1,000, exactly if all units take whole probes; larger budgets
+in 250 parts. What rounding leaves over goes to the best path that it is enough for.
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
@@ -30,6 +31,7 @@ path away from the best.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +40,10 @@ from numpy.typing import NDArray
 from braided.policies.allocation.question import Allocation, Question, along_paths
 from braided.policies.plan_model import Path
 
-_CELLS = 1000
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+_EXACT = 1000
+_CELLS = 250
 _LARGEST_UNIT = 64
 _ROUNDING = 1e-9
 
@@ -56,19 +61,19 @@ class Unit:
 
 def allocate(question: Question) -> Allocation:
     """The best combination of whole units."""
-    units = [whole_unit(path) for path in question.model.paths]
-    return _answer("dp-knapsack", question, units, _best_times(units, question.budget))
+    paths = question.model.paths
+    units = [whole_unit(path) for path in paths]
+    times = _top_up(paths, units, _best_times(units, question.budget), question.budget)
+    return _answer("dp-knapsack", question, units, times)
 
 
 def discrete_greedy(question: Question) -> Allocation:
     """The best path first in whole units: what the paper shows to fail. For comparison."""
     paths = question.model.paths
     units = [whole_unit(path) for path in paths]
-    times, left = [0] * len(units), question.budget
-    for i in sorted(range(len(units)), key=lambda i: -paths[i].productivity):
-        times[i] = min(units[i].times, math.floor(left / units[i].probes + _ROUNDING))
-        left -= times[i] * units[i].probes
-    return _answer("discrete-greedy", question, units, times)
+    return _answer(
+        "discrete-greedy", question, units, _top_up(paths, units, [0] * len(units), question.budget)
+    )
 
 
 def whole_unit(path: Path) -> Unit:
@@ -83,12 +88,12 @@ def whole_unit(path: Path) -> Unit:
 
 def _best_times(units: list[Unit], budget: float) -> list[int]:
     """How often each unit, by dynamic programming over the cells of the budget."""
-    cell = max(1.0, budget / _CELLS)
+    cell = 1.0 if budget <= _EXACT else budget / _CELLS
     cells = math.floor(budget / cell + _ROUNDING)
     best = np.zeros(cells + 1)
     tables, taken = [_times(unit, cell, cells) for unit in units], []
     for unit, times in zip(units, tables, strict=True):
-        best, spent = _add(best, (times * unit.output).astype(np.float64))
+        best, spent = _add(best, times, unit.output)
         taken.append(spent)
     found, left = [0] * len(units), cells
     for i in reversed(range(len(units))):
@@ -97,22 +102,33 @@ def _best_times(units: list[Unit], budget: float) -> list[int]:
     return found
 
 
-def _times(unit: Unit, cell: float, cells: int) -> NDArray[np.int64]:
+def _times(unit: Unit, cell: float, cells: int) -> Int64s:
     """How often a unit fits into 0, 1, 2 ... cells."""
     fits = np.floor(np.arange(cells + 1) * cell / unit.probes + _ROUNDING)
-    found: NDArray[np.int64] = np.minimum(fits, unit.times).astype(np.int64)
+    found: Int64s = np.minimum(fits, unit.times).astype(np.int64)
     return found
 
 
-def _add(
-    best: NDArray[np.float64], output: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _add(best: Floats, times: Int64s, output: float) -> tuple[Floats, Int64s]:
     """The best output for each number of cells if some of them go to one more path, and how many do."""
-    total = np.arange(len(best))
-    left = total[:, None] - total[None, :]
-    both = np.where(left >= 0, best[left] + output[None, :], -1.0)
-    spent = both.argmax(axis=1)
-    return both[total, spent], spent
+    after, spent = best.copy(), np.zeros(len(best), np.int64)
+    for cells in np.flatnonzero(np.diff(times, prepend=0)):  # where one more unit fits
+        offered = best[: len(best) - cells] + times[cells] * output
+        better = offered > after[cells:]
+        after[cells:][better] = offered[better]
+        spent[cells:][better] = cells
+    return after, spent
+
+
+def _top_up(paths: Sequence[Path], units: list[Unit], times: list[int], budget: float) -> list[int]:
+    """The best path first, in whole units, with what is left."""
+    found = list(times)
+    left = budget - math.fsum(unit.probes * n for unit, n in zip(units, times, strict=True))
+    for i in sorted(range(len(units)), key=lambda i: -paths[i].productivity):
+        more = min(units[i].times - found[i], math.floor(left / units[i].probes + _ROUNDING))
+        found[i] += max(0, more)
+        left -= max(0, more) * units[i].probes
+    return found
 
 
 def _answer(policy: str, question: Question, units: list[Unit], times: list[int]) -> Allocation:

@@ -2,7 +2,7 @@
 
 | paper | here |
 | --- | --- |
-| mu / n | an equal part for each operator |
+| mu / n | an equal part for each operator; `redistribute` gives what it cannot use to the others (ours) |
 | local BestHJP | the best direction until all its rows probe, then the next |
 
 >>> from braided.policies.allocation.question import Question
@@ -21,9 +21,9 @@ from braided.policies.allocation.by_operator import divide_by_operator
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
 
 
-def allocate(question: Question) -> Allocation:
+def allocate(question: Question, *, redistribute: bool = False) -> Allocation:
     """An equal part for each operator."""
     operators = question.model.operators
-    allowances = divide_by_operator(question, [1.0] * len(operators))
+    allowances = divide_by_operator(question, [1.0] * len(operators), redistribute=redistribute)
     reason = f"the same for each of {len(operators)} operators, there the best half-join first"
     return at_half_joins("equal-best", question, allowances, reason)

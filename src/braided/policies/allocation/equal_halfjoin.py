@@ -2,7 +2,7 @@
 
 | paper | here |
 | --- | --- |
-| mu / m | an equal part; what a half-join cannot use goes to the others (the paper has no caps) |
+| mu / m | an equal part, cut off at what arrives; `redistribute` gives what is cut off to the others (ours) |
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
 from braided.policies.flow import predict
-from braided.policies.sharing import fill
+from braided.policies.sharing import cut, fill
 
 
-def allocate(question: Question) -> Allocation:
+def allocate(question: Question, *, redistribute: bool = False) -> Allocation:
     """An equal part for each half-join."""
     half_joins = question.model.half_joins
     full = predict(question.model).probes
-    parts = fill(question.budget, [1.0] * len(half_joins), [full[h] for h in half_joins])
+    share = fill if redistribute else cut
+    parts = share(question.budget, [1.0] * len(half_joins), [full[h] for h in half_joins])
     reason = f"the same for each of {len(half_joins)} half-joins"
     return at_half_joins("equal-halfjoin", question, dict(zip(half_joins, parts, strict=True)), reason)

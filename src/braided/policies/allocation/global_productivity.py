@@ -3,7 +3,7 @@
 | paper | here |
 | --- | --- |
 | mu rho_h / sum of rho_h | exact parts; the paper rounds 26.09 up to 27 |
-| - (no caps) | what a half-join cannot use goes to the others |
+| lambda' <= lambda | cut off at what arrives; `redistribute` gives what is cut off to the others (ours) |
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
@@ -19,15 +19,16 @@ from __future__ import annotations
 
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
 from braided.policies.flow import predict
-from braided.policies.sharing import fill
+from braided.policies.sharing import cut, fill
 
 
-def allocate(question: Question) -> Allocation:
+def allocate(question: Question, *, redistribute: bool = False) -> Allocation:
     """Parts in proportion to productivity."""
     model = question.model
     full = predict(model).probes
     weights = [model.productivity(h) for h in model.half_joins]
-    parts = fill(question.budget, weights, [full[h] for h in model.half_joins])
+    share = fill if redistribute else cut
+    parts = share(question.budget, weights, [full[h] for h in model.half_joins])
     best = max(model.half_joins, key=model.productivity)
     reason = f"in proportion to productivity, most to {best} ({model.productivity(best):.4g} matches a probe)"
     return at_half_joins(

@@ -7,7 +7,7 @@ the optimum.
 | paper | here |
 | --- | --- |
 | sigma of an operator | `PlanModel.selectivity`, the mean over its half-joins |
-| mu sigma / sum of sigma | its part |
+| mu sigma / sum of sigma | its part; `redistribute` gives what it cannot use to the others (ours) |
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
@@ -26,10 +26,11 @@ from braided.policies.allocation.question import Allocation, Question, at_half_j
 from braided.policies.plan_tree import label
 
 
-def allocate(question: Question) -> Allocation:
+def allocate(question: Question, *, redistribute: bool = False) -> Allocation:
     """Operators by selectivity."""
     model = question.model
-    allowances = divide_by_operator(question, [model.selectivity(op) for op in model.operators])
+    weights = [model.selectivity(operator) for operator in model.operators]
+    allowances = divide_by_operator(question, weights, redistribute=redistribute)
     first = max(model.operators, key=model.selectivity)
     reason = f"operators by selectivity, most to {label(first)}, there the best half-join first"
     return at_half_joins("selectivity-best", question, allowances, reason)
