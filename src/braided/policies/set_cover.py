@@ -17,7 +17,7 @@ problem (GH-WMSCP, whose text we do not have; see below), which JAQPOT uses.
 
 *Greedy.* While a state lacks rows, take the path that brings most rows to such states for its cost, until
 the first of them is satisfied or the path's rows are used up. At the end paths are cut back where later
-ones made them superfluous (ours; without it covers cost about 1 % more). Each round finishes a state or a
+ones made them superfluous (ours; without it covers cost about 3 % more). Each round finishes a state or a
 path, so there are at most m + k rounds.
 
 With whole sets and one unit per state the classical bound is H(m) = 1 + 1/2 + ... + 1/m <= 1 + ln m times the

@@ -14,6 +14,10 @@ If the bounds cannot be kept within the budget, all of it goes to the most produ
 says what would do. Results are never stale all the same, because the engine drops intermediates that are
 too old.
 
+*States that shrink.* If all intermediates expire with their components (`Question.settle`), nothing can
+outlive its window, so freshness costs nothing; but starved states are empty instead of stale, and best
+paths first would starve them. Then `least_loss` divides the budget.
+
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
 >>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
@@ -30,6 +34,9 @@ too old.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from braided.policies.allocation import least_loss
 from braided.policies.allocation.greedy_path import best_first, in_words
 from braided.policies.allocation.question import Allocation, Question, along_paths
 from braided.policies.freshness import FreshnessPlan, Split, plan_freshness
@@ -39,6 +46,8 @@ from braided.policies.set_cover import Solver
 def allocate(question: Question, *, solver: Solver = "auto", split: Split = "flow") -> Allocation:
     """Freshness first, the rest to the best paths."""
     model = question.model
+    if question.settle and model.settles and model.settles.issuperset(model.intermediates):
+        return replace(least_loss.allocate(question), policy="jaqpot")
     fresh = plan_freshness(model, question.freshness, question.budget, solver=solver, split=split)
     first = tuple(fresh.rows.get(stream, 0.0) for stream in model.streams)
     caps = [path.rate - n for path, n in zip(model.paths, first, strict=True)]

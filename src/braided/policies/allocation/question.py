@@ -21,11 +21,17 @@ from braided.policies.plan_tree import HalfJoin, Plan, label
 
 @dataclass(frozen=True)
 class Question:
-    """A plan in numbers, probes per unit of time, and how old rows of each stream may be in results."""
+    """A plan in numbers, probes per unit of time, and how old rows of each stream may be in results.
+
+    With `settle` an intermediate state whose size was derived shrinks when it is fed less, as one does
+    whose rows expire with their first expiring component (see `flow`); without it sizes are as given, as in
+    the paper.
+    """
 
     model: PlanModel
     budget: float
     freshness: Mapping[str, float] = field(default_factory=dict)
+    settle: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def along_paths(
     allowances = spread(model.half_joins, model.paths, rows)
     paths = {path.stream: n * path.cost for path, n in zip(model.paths, rows, strict=True)}
     spent = freshness.cost if freshness is not None and freshness.feasible else 0.0
-    flow = predict(model, allowances)
+    flow = predict(model, allowances, settle=question.settle)
     return Allocation(policy, frozen(allowances), frozen(paths), flow, reason, spent, freshness)
 
 
@@ -78,7 +84,7 @@ def at_half_joins(
     policy: str, question: Question, allowances: Mapping[HalfJoin, float], reason: str
 ) -> Allocation:
     """An answer that thinks in half-joins."""
-    flow = predict(question.model, allowances)
+    flow = predict(question.model, allowances, settle=question.settle)
     return Allocation(policy, frozen(allowances), frozen({}), flow, reason)
 
 
