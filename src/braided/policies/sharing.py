@@ -2,6 +2,8 @@
 
 >>> fill(50, (1, 1), (5, 100))  # the slower stream's remainder is given away
 (5.0, 45.0)
+>>> cut(50, (1, 1), (5, 100))  # or not
+(5.0, 25.0)
 >>> whole((2.5, 2.5), 5, turn=0), whole((2.5, 2.5), 5, turn=1)  # the odd row goes round
 ((3, 2), (2, 3))
 """
@@ -37,6 +39,14 @@ def fill(budget: float, weights: Sequence[float], caps: Sequence[float]) -> tupl
             parts[i] = float(caps[i])
         open_ = [i for i in open_ if i not in capped]
     return tuple(parts)
+
+
+def cut(budget: float, weights: Sequence[float], caps: Sequence[float]) -> tuple[float, ...]:
+    """Parts in proportion to the weights, each cut off at its cap; what is cut off is not used."""
+    total = math.fsum(weights)
+    return tuple(
+        min(budget * w / total, float(cap)) if w > 0 else 0.0 for w, cap in zip(weights, caps, strict=True)
+    )
 
 
 def whole(parts: Sequence[float], budget: int, *, turn: int) -> tuple[int, ...]:

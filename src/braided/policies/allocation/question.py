@@ -1,0 +1,114 @@
+"""What an allocation of probes is asked and answers: frozen values, the same for all of them.
+
+A budget of probes per unit of time is divided among the half-joins of a plan; one probe is one row, of a
+stream or an intermediate, looked up in one partner state. An answer never allows more than the budget in
+all, nor more rows at a half-join than reach it when every row may probe. Fractions are allowed; `credit`
+carries them over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from braided.policies.flow import Flow, predict
+from braided.policies.freshness import FreshnessPlan
+from braided.policies.plan_model import Path, PlanModel, frozen
+from braided.policies.plan_tree import HalfJoin, Plan, label
+
+
+@dataclass(frozen=True)
+class Question:
+    """A plan in numbers, probes per unit of time, and how old rows of each stream may be in results.
+
+    With `settle` an intermediate state whose size was derived shrinks when it is fed less, as one does
+    whose rows expire with their first expiring component (see `flow`); without it sizes are as given, as in
+    the paper.
+    """
+
+    model: PlanModel
+    budget: float
+    freshness: Mapping[str, float] = field(default_factory=dict)
+    settle: bool = False
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """How many rows may probe at each half-join per unit of time, and why.
+
+    `paths` are the probes given to each stream's path, empty if the policy does not think in paths; of them
+    `freshness_spent` keep results fresh. `expected` is the flow that the model predicts under the allowances.
+    """
+
+    policy: str
+    allowances: Mapping[HalfJoin, float]
+    paths: Mapping[str, float]
+    expected: Flow
+    reason: str
+    freshness_spent: float = 0.0
+    freshness: FreshnessPlan | None = None
+
+    @property
+    def spent(self) -> float:
+        """Probes allowed in all."""
+        return math.fsum(self.allowances.values())
+
+    @property
+    def output(self) -> float:
+        """Results expected per unit of time."""
+        return self.expected.output
+
+
+Allocate: TypeAlias = Callable[[Question], Allocation]
+
+
+def along_paths(
+    policy: str,
+    question: Question,
+    rows: Sequence[float],
+    reason: str,
+    freshness: FreshnessPlan | None = None,
+) -> Allocation:
+    """An answer that lets so many rows of each stream go all the way to the root."""
+    model = question.model
+    allowances = spread(model.half_joins, model.paths, rows)
+    paths = {path.stream: n * path.cost for path, n in zip(model.paths, rows, strict=True)}
+    spent = freshness.cost if freshness is not None and freshness.feasible else 0.0
+    flow = predict(model, allowances, settle=question.settle)
+    return Allocation(policy, frozen(allowances), frozen(paths), flow, reason, spent, freshness)
+
+
+def at_half_joins(
+    policy: str, question: Question, allowances: Mapping[HalfJoin, float], reason: str
+) -> Allocation:
+    """An answer that thinks in half-joins."""
+    flow = predict(question.model, allowances, settle=question.settle)
+    return Allocation(policy, frozen(allowances), frozen({}), flow, reason)
+
+
+def spread(
+    half_joins: Iterable[HalfJoin], paths: Iterable[Path], rows: Iterable[float]
+) -> dict[HalfJoin, float]:
+    """Probes at each half-join if so many rows of each path go through it."""
+    found = dict.fromkeys(half_joins, 0.0)
+    for path, n in zip(paths, rows, strict=True):
+        for half_join, phi in zip(path.half_joins, path.phi[:-1], strict=True):
+            found[half_join] += n * phi
+    return found
+
+
+def local_paths(model: PlanModel, operator: Plan, full: Flow) -> tuple[Path, ...]:
+    """An operator's directions as paths of a plan that ends there; `rate` is what comes at full flow.
+
+    With two inputs a direction is one half-join and its productivity is that half-join's (Eq. 3); with more
+    it is the sequence of half-joins of one input's rows, and results per probe count, since a later
+    half-join is worth nothing without the earlier ones.
+    """
+    found = []
+    for direction in model.directions(operator):
+        driver = direction[0].driver
+        rate = full.arrivals[driver]
+        found.append(Path(label(driver), rate, direction, model.phi(direction), frozen({driver: 1.0})))
+    return tuple(found)

@@ -1,0 +1,203 @@
+"""Bounds on the age of rows in results, and which rows must probe so that they hold (jaqpot, section 4.2).
+
+An intermediate state that is fed slowly keeps its rows for long, and results made from it are stale. A
+bound f_I says how old a row of stream I may be in a result. By Lemma 1 it holds if the times a row spends
+in its stream's own states, from leaf to root, add up to at most that:
+
+    f_I >= sum over own states S of abs(S) / (rows that come into S per unit of time)
+
+A leaf's state is always fed by all arrivals. The *staleness-susceptible* states are the others: the
+intermediates, k - 2 of them in any binary tree over k streams (Lemma 2), none in the flat plan.
+
+| paper | here |
+| --- | --- |
+| f^I (Definition 2) | `bounds[stream]`; a stream without one may be of any age |
+| R_S (Definition 5) | `refresh_rates` |
+| minimal coverage paths, delta mu (Eq. 11, 12) | `FreshnessPlan.rows`, `FreshnessPlan.cost` |
+
+*From bounds to refresh rates* the paper gives no rule; ours: what the leaf leaves of a bound, slack_I =
+f_I - abs(S_I) / lambda_I, is split over the susceptible own states of path I, each gets a share, and R_S is
+the largest abs(S) / share over all streams whose rows S holds. Shares are
+
+- "flow" (default): in proportion to abs(S) / (what feeds S if all rows may probe), the time S needs at best.
+  All states of a path are then refreshed at the same part of their full flow, and that part is at most 1
+  exactly if Lemma 1 holds at full flow: this rule meets every bound that can be met at all, which the others
+  do not.
+- "equal": the same time for each state. "size": in proportion to the states' sizes.
+
+*From refresh rates to paths*: as in the paper rows that refresh a state go on to probe up to the root, so
+they also bring results; each row of path I puts phi rows into each own state (`Path.entry`) and costs
+`Path.cost`. `set_cover` finds the cheapest rows. If there is no cover the plan says which bounds, or which
+budget, would do.
+
+>>> from braided.policies.plan_model import plan_model
+>>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
+...     sizes={"a": 5000, "b": 700, "c": 1000, ("a", "b"): 200},
+...     selectivity={("a", "b"): 0.001, (("a", "b"), "c"): 0.005})
+>>> refresh_rates(model, {"a": 14.0, "b": 11.0})  # a: 200 rows in 14 - 10; b: 200 rows in 11 - 1
+{('a', 'b'): 50.0}
+>>> found = plan_freshness(model, {"a": 14.0, "b": 11.0}, budget=300)
+>>> found.rows["b"], found.cost  # 10 rows of b, and the 50 they become
+(10.0, 60.0)
+>>> print(plan_freshness(model, {"a": 14.0}, budget=30).problem)
+freshness needs 60 probes per unit of time, the budget is 30; bounds that would do: a 18
+>>> print(plan_freshness(model, {"a": 9.0}, budget=300).problem)
+no budget keeps rows of a fresher than 10.05; asked for 9
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from braided.policies.flow import Flow, predict
+from braided.policies.plan_model import Path, PlanModel, frozen
+from braided.policies.plan_tree import Plan
+from braided.policies.set_cover import CoverProblem, Solver, affordable, solve
+
+Split = Literal["flow", "equal", "size"]
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class FreshnessPlan:
+    """Which rows must probe so that bounds hold, or why none can.
+
+    `cost` is what that takes, the smallest budget that would do (infinite if none would); `rows` is empty
+    if it is more than the budget. `bounds_that_do` are the given bounds, loosened where they must be.
+    """
+
+    refresh: Mapping[Plan, float]
+    rows: Mapping[str, float]
+    cost: float
+    bounds_that_do: Mapping[str, float]
+    solver: str = "none"
+    problem: str = ""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the bounds can be kept within the budget."""
+        return not self.problem
+
+
+def susceptible_states(model: PlanModel) -> tuple[Plan, ...]:
+    """The states that go stale if operators below them are starved (Lemma 2)."""
+    return model.intermediates
+
+
+def staleness(model: PlanModel, flow: Flow) -> dict[str, float]:
+    """How long rows of each stream stay in the plan under a flow (the sum of Lemma 1)."""
+    times = {node: _residence(flow.sizes[node], flow.arrivals[node]) for node in flow.sizes}
+    return {path.stream: math.fsum(times[node] for node in path.entry) for path in model.paths}
+
+
+def tightest_bounds(model: PlanModel, split: Split = "flow") -> dict[str, float]:
+    """The smallest bound of each stream that this rule can keep, with all rows probing."""
+    full = predict(model)
+    return {path.stream: _tightest(model, path, full, split) for path in model.paths}
+
+
+def refresh_rates(model: PlanModel, bounds: Mapping[str, float], split: Split = "flow") -> dict[Plan, float]:
+    """Rows that must come into each susceptible state per unit of time (Definition 5)."""
+    full = predict(model)
+    needs = dict.fromkeys(susceptible_states(model), 0.0)
+    for path in model.paths:
+        slack = bounds.get(path.stream, math.inf) - _leaf_time(model, path)
+        for state, part in _shares(model, path, full, split).items():
+            needs[state] = max(needs[state], _residence(model.sizes[state], max(0.0, slack) * part))
+    return needs
+
+
+def plan_freshness(
+    model: PlanModel,
+    bounds: Mapping[str, float],
+    budget: float,
+    *,
+    solver: Solver = "auto",
+    split: Split = "flow",
+) -> FreshnessPlan:
+    """The cheapest rows that keep these bounds, if the budget suffices."""
+    rates = frozen(refresh_rates(model, bounds, split))
+    tight = tightest_bounds(model, split)
+    out_of_reach = {s: tight[s] for s, f in bounds.items() if s in tight and f < tight[s] * (1 - _ROUNDING)}
+    if out_of_reach:
+        problem = "; ".join(_out_of_reach(s, f, bounds[s]) for s, f in out_of_reach.items())
+        return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem=problem)
+    covering = cover_problem(model, rates)
+    cover = solve(covering, solver)
+    if cover.cost > budget * (1 + _ROUNDING):
+        looser = _loosened(model, bounds, affordable(covering, budget, cover.cost))
+        problem = _too_expensive(cover.cost, budget, looser)
+        return FreshnessPlan(rates, {}, cover.cost, frozen(looser), cover.solver, problem)
+    rows = frozen(dict(zip(model.streams, cover.rows, strict=True)))
+    return FreshnessPlan(rates, rows, cover.cost, frozen(dict(bounds)), cover.solver)
+
+
+def cover_problem(model: PlanModel, rates: Mapping[Plan, float]) -> CoverProblem:
+    """The states to refresh as a problem of covering them by paths."""
+    return CoverProblem(
+        costs=tuple(path.cost for path in model.paths),
+        gains=tuple(tuple(path.entry.get(state, 0.0) for path in model.paths) for state in rates),
+        needs=tuple(rates.values()),
+        caps=tuple(path.rate for path in model.paths),
+    )
+
+
+def _residence(rows: float, rate: float) -> float:
+    """How long rows stay in a state that is fed at a rate; an empty one needs nothing."""
+    if rows <= 0:
+        return 0.0
+    return rows / rate if rate > 0 else math.inf
+
+
+def _leaf_time(model: PlanModel, path: Path) -> float:
+    return _residence(model.sizes[path.stream], path.rate)
+
+
+def _shares(model: PlanModel, path: Path, full: Flow, split: Split) -> dict[Plan, float]:
+    """Which part of the slack each susceptible state of a path gets; empty states none."""
+    own = [state for state in path.entry if state != path.stream and model.sizes[state] > 0]
+    weights = {state: _weight(model, state, full, split) for state in own}
+    total = math.fsum(weights.values())
+    if math.isinf(total):  # a state that nothing feeds: there is no bound it could meet
+        return dict.fromkeys(own, 0.0)
+    return {state: weight / total for state, weight in weights.items()}
+
+
+def _weight(model: PlanModel, state: Plan, full: Flow, split: Split) -> float:
+    if split == "equal":
+        return 1.0
+    return model.sizes[state] if split == "size" else _residence(model.sizes[state], full.arrivals[state])
+
+
+def _tightest(model: PlanModel, path: Path, full: Flow, split: Split) -> float:
+    """The leaf's time, and the least slack at which no state must be fed faster than at full flow."""
+    shares = _shares(model, path, full, split)
+    slacks = (_residence(model.sizes[s], full.arrivals[s] * part) for s, part in shares.items())
+    return _leaf_time(model, path) + max(slacks, default=0.0)
+
+
+def _loosened(model: PlanModel, bounds: Mapping[str, float], part: float) -> dict[str, float]:
+    """Bounds that need only this part of the refresh rates: slacks grow by its inverse."""
+    looser = dict(bounds)
+    for path in model.paths:
+        leaf = _leaf_time(model, path)
+        if path.stream in bounds and len(path.entry) > 1:
+            looser[path.stream] = leaf + _residence(bounds[path.stream] - leaf, part)
+    return looser
+
+
+def _out_of_reach(stream: str, tightest: float, asked: float) -> str:
+    if math.isinf(tightest):
+        return f"no bound on rows of {stream} can be kept: a state that holds them is fed by nothing"
+    return f"no budget keeps rows of {stream} fresher than {tightest:.4g}; asked for {asked:g}"
+
+
+def _too_expensive(cost: float, budget: float, looser: Mapping[str, float]) -> str:
+    would_do = ", ".join(f"{stream} {bound:.4g}" for stream, bound in looser.items())
+    return (
+        f"freshness needs {cost:.4g} probes per unit of time, the budget is {budget:.4g}; "
+        f"bounds that would do: {would_do}"
+    )

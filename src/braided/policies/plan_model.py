@@ -1,0 +1,300 @@
+"""A plan in numbers: rates, state sizes and selectivities, and what follows for half-joins and input paths.
+
+A model is a frozen value. Its unit of time is the caller's (a second, a batch); rates and budgets are per
+that unit, windows and freshness bounds are in it.
+
+| paper (jaqpot, Table 1, section 4.1) | here |
+| --- | --- |
+| lambda_i, lambda of an intermediate | `rates[stream]`, `Flow.arrivals[node]` (see `flow`) |
+| abs(S_I) | `sizes[node]` |
+| sigma_J of i probing S_J | `selectivities[HalfJoin(i, J)]` |
+| rho_h(i, S_J) (Eq. 3) | `productivity(half_join)` |
+| Path^I (Definition 3) | `path(stream)`, a `Path` |
+| phi_j^I (Eq. 5) | `Path.phi[j]`, with phi[0] = 1 |
+| X^I, X_j^I (Eq. 6, 7) | `Path.divide(resources)` |
+| rho_p (Eq. 8) | `Path.productivity` |
+| path productivity table (Table 2) | `PlanModel.paths`, `Path.full_cost`, `Path.full_output` |
+
+*Wide operators.* A row of one input probes the others one by one, in that input's probe order (`orders`),
+so an operator of n inputs adds n - 1 half-joins to a path. Only complete combinations are stored: what lies
+between two half-joins of one operator is no state. An operator's selectivity holds for each of its
+half-joins.
+
+*Sizes.* A leaf's state is rate x window (Appendix A), or given. An intermediate's is given (a count window
+of its own), or derived as rows that expire with their first expiring component: an input whose rows stay
+for T_c on average loses rows at a rate 1/T_c, a combination is lost as soon as one of its parts is, so it
+stays for T = 1 / sum(1/T_c), and the state holds (rows produced per unit of time) x T (Little's law). With
+two streams that is sigma lambda_a lambda_b (T_a + T_b) x T_a T_b / (T_a + T_b) = sigma abs(S_a) abs(S_b):
+just the matching pairs of live rows, as it must be.
+
+>>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
+...     sizes={"a": 5000, "b": 500, "c": 1000, ("a", "b"): 200},
+...     selectivity={("a", "b"): 0.001, (("a", "b"), "c"): 0.005})
+>>> [model.productivity(h) for h in model.half_joins]
+[0.5, 5.0, 5.0, 1.0]
+>>> path = model.path("b")
+>>> [str(h) for h in path.half_joins], path.phi, round(path.productivity, 4)
+(['b>a', '(a b)>c'], (1.0, 5.0, 25.0), 4.1667)
+>>> path.divide(600)
+(100.0, 500.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from braided.policies.plan_tree import (
+    HalfJoin,
+    Orders,
+    Plan,
+    ascent,
+    check_plan,
+    half_joins,
+    intermediates,
+    label,
+    leaves,
+    operators,
+    plain_orders,
+)
+from braided.query.errors import InvalidValue
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def frozen(values: Mapping[K, V]) -> Mapping[K, V]:
+    """A read-only copy."""
+    return MappingProxyType(dict(values))
+
+
+@dataclass(frozen=True)
+class Path:
+    """What a row of one stream goes through from its leaf to the root, with its intermediates.
+
+    `phi[j]` rows come out of the j-th half-join for each row of the stream; `entry[state]` says at which of
+    them the rows enter each of the stream's own states.
+    """
+
+    stream: str
+    rate: float
+    half_joins: tuple[HalfJoin, ...]
+    phi: tuple[float, ...]
+    entry: Mapping[Plan, float]
+
+    @cached_property
+    def cost(self) -> float:
+        """Probes for each row of the stream if all it produces goes on probing."""
+        return math.fsum(self.phi[:-1])
+
+    @property
+    def output(self) -> float:
+        """Results for each row of the stream."""
+        return self.phi[-1]
+
+    @cached_property
+    def productivity(self) -> float:
+        """Results per probe (Eq. 8)."""
+        return self.output / self.cost
+
+    @property
+    def full_cost(self) -> float:
+        """Probes per unit of time if all the stream's rows may probe."""
+        return self.rate * self.cost
+
+    @property
+    def full_output(self) -> float:
+        """Results per unit of time if all the stream's rows may probe."""
+        return self.rate * self.output
+
+    def divide(self, resources: float) -> tuple[float, ...]:
+        """Probes along the path so that all that is produced is consumed (Eq. 7)."""
+        rows = resources / self.cost
+        return tuple(rows * phi for phi in self.phi[:-1])
+
+
+@dataclass(frozen=True)
+class PlanModel:
+    """A plan with its numbers; build it with `plan_model`.
+
+    `lifetimes` says how long a row stays in each state on average. `settles` are the intermediates whose size
+    follows from what is produced; the others keep the size that was given, however slowly they are refilled.
+    """
+
+    plan: Plan
+    rates: Mapping[str, float]
+    sizes: Mapping[Plan, float]
+    selectivities: Mapping[HalfJoin, float]
+    orders: Orders
+    lifetimes: Mapping[Plan, float]
+    settles: frozenset[Plan]
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The leaves, from left to right."""
+        return leaves(self.plan)
+
+    @cached_property
+    def operators(self) -> tuple[tuple[Plan, ...], ...]:
+        """Producers before consumers; the root is the last."""
+        return operators(self.plan)
+
+    @cached_property
+    def intermediates(self) -> tuple[Plan, ...]:
+        """The states that are fed by operators."""
+        return intermediates(self.plan)
+
+    @cached_property
+    def half_joins(self) -> tuple[HalfJoin, ...]:
+        """Producers before consumers, each input's in its probe order."""
+        return half_joins(self.plan, self.orders)
+
+    def directions(self, operator: Plan) -> tuple[tuple[HalfJoin, ...], ...]:
+        """An operator's half-joins, one sequence for each of its inputs."""
+        children = () if isinstance(operator, str) else operator
+        return tuple(tuple(HalfJoin(c, probed) for probed in self.orders[c]) for c in children)
+
+    def productivity(self, half_join: HalfJoin) -> float:
+        """Matches per probing row (Eq. 3)."""
+        return self.selectivities[half_join] * self.sizes[half_join.probed]
+
+    def selectivity(self, operator: Plan) -> float:
+        """One number for an operator: the mean over its half-joins."""
+        all_ = [self.selectivities[h] for direction in self.directions(operator) for h in direction]
+        return math.fsum(all_) / len(all_)
+
+    def phi(self, half_joins: Iterable[HalfJoin]) -> tuple[float, ...]:
+        """Rows after none, one, two ... of these half-joins for each row before them (Eq. 5)."""
+        found = [1.0]
+        for half_join in half_joins:
+            found.append(found[-1] * self.productivity(half_join))
+        return tuple(found)
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """The path table: one path for each stream."""
+        return tuple(self._path(stream) for stream in self.streams)
+
+    def path(self, stream: str) -> Path:
+        """One stream's path."""
+        return self.paths[self.streams.index(stream)]
+
+    def _path(self, stream: str) -> Path:
+        own = ascent(self.plan, stream)
+        hops = [tuple(HalfJoin(node, probed) for probed in self.orders[node]) for node in own]
+        sequence = tuple(h for hop in hops for h in hop)
+        phi = self.phi(sequence)
+        starts = [sum(map(len, hops[:level])) for level in range(len(own))]
+        entry = {node: phi[start] for node, start in zip(own, starts, strict=True)}
+        return Path(stream, self.rates[stream], sequence, phi, frozen(entry))
+
+
+def plan_model(
+    plan: Plan,
+    rates: Mapping[str, float],
+    *,
+    windows: Mapping[str, float] | None = None,
+    sizes: Mapping[Plan, float] | None = None,
+    selectivity: Mapping[Plan | HalfJoin, float],
+    orders: Orders | None = None,
+) -> PlanModel:
+    """A model from what is known.
+
+    `sizes` are rows in states, of leaves or intermediates; a leaf without one needs its window.
+    `selectivity` is given for operators, for half-joins, or both (the half-join's own comes first).
+    `orders` may name only some inputs; the others probe in the plan's order.
+    """
+    check_plan(plan)
+    all_orders = {**plain_orders(plan), **(orders or {})}
+    _check_orders(plan, all_orders)
+    known = _selectivities(plan, all_orders, selectivity)
+    given: dict[Plan, float] = dict(sizes or {})
+    given.update({name: _leaf_size(name, rates, windows or {}, given) for name in leaves(plan)})
+    _check_numbers("rate", rates)
+    _check_numbers("size", given)
+    _check_numbers("selectivity", known)
+    own_rates = {name: float(rates[name]) for name in leaves(plan)}
+    held, lifetimes = _states(plan, own_rates, given, known, all_orders)
+    settles = frozenset(intermediates(plan)) - frozenset(given)
+    return PlanModel(
+        plan, frozen(own_rates), frozen(held), frozen(known), frozen(all_orders), frozen(lifetimes), settles
+    )
+
+
+def _states(
+    plan: Plan,
+    rates: Mapping[str, float],
+    given: Mapping[Plan, float],
+    selectivities: Mapping[HalfJoin, float],
+    orders: Orders,
+) -> tuple[dict[Plan, float], dict[Plan, float]]:
+    """Rows in each state and how long they stay, producers before consumers (see above)."""
+    arrivals: dict[Plan, float] = dict(rates.items())
+    sizes: dict[Plan, float] = {name: float(given[name]) for name in rates}
+    lifetimes: dict[Plan, float] = {name: _ratio(sizes[name], rates[name]) for name in rates}
+    for node in operators(plan)[:-1]:
+        arrivals[node] = _production(node, arrivals, sizes, selectivities, orders)
+        if node in given:
+            sizes[node] = float(given[node])
+            lifetimes[node] = _ratio(sizes[node], arrivals[node])
+        else:
+            lifetimes[node] = _ratio(1.0, math.fsum(_ratio(1.0, lifetimes[child]) for child in node))
+            sizes[node] = arrivals[node] * lifetimes[node] if arrivals[node] else 0.0
+    return sizes, lifetimes
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else math.inf
+
+
+def _leaf_size(
+    name: str, rates: Mapping[str, float], windows: Mapping[str, float], sizes: Mapping[Plan, float]
+) -> float:
+    if name not in rates:
+        raise InvalidValue(f"model: stream {name!r} must have a rate; got rates of {sorted(rates)}")
+    if name in sizes:
+        return float(sizes[name])
+    if name not in windows:
+        raise InvalidValue(f"model: stream {name!r} must have a window or a size")
+    return rates[name] * windows[name] if rates[name] else 0.0
+
+
+def _selectivities(
+    plan: Plan, orders: Orders, given: Mapping[Plan | HalfJoin, float]
+) -> dict[HalfJoin, float]:
+    of_operator = {child: given.get(node) for node in operators(plan) for child in node}
+    found = {}
+    for half_join in half_joins(plan, orders):
+        value = given.get(half_join, of_operator[half_join.driver])
+        if value is None:
+            raise InvalidValue(f"model: no selectivity of {half_join} nor of its operator")
+        found[half_join] = float(value)
+    return found
+
+
+def _check_orders(plan: Plan, orders: Orders) -> None:
+    for child, others in plain_orders(plan).items():
+        if sorted(map(label, orders[child])) != sorted(map(label, others)):
+            raise InvalidValue(f"model: {label(child)} must probe each of {others}; got {orders[child]}")
+
+
+def _check_numbers(what: str, values: Mapping[Any, float]) -> None:
+    for name, value in values.items():
+        if not (value >= 0 and math.isfinite(value)):
+            raise InvalidValue(f"model: {what} of {name} must be finite and not negative; got {value}")
+
+
+def _production(
+    node: tuple[Plan, ...],
+    arrivals: Mapping[Plan, float],
+    sizes: Mapping[Plan, float],
+    selectivities: Mapping[HalfJoin, float],
+    orders: Orders,
+) -> float:
+    """What an operator produces per unit of time if all rows may probe."""
+    per_row = (math.prod(selectivities[HalfJoin(c, p)] * sizes[p] for p in orders[c]) for c in node)
+    return math.fsum(arrivals[c] * rows for c, rows in zip(node, per_row, strict=True))

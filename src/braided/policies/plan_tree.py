@@ -1,0 +1,118 @@
+"""The shape of a plan: nested tuples of stream names, and what follows from the shape alone.
+
+`("a", "b", "c")` is the flat plan, one operator; `((("a", "b"), "c"), "d")` the linear one; anything between
+may be nested, of any width. A node is a stream's name (a leaf) or a tuple of nodes (an operator, and at the
+same time the intermediate rows it produces). Every node but the root has a side state. A stream that is used
+twice has two names (jaqpot, footnote 5).
+
+>>> bushy = (("a", "b"), ("c", "d"))
+>>> operators(bushy)
+(('a', 'b'), ('c', 'd'), (('a', 'b'), ('c', 'd')))
+>>> intermediates(bushy)  # the states that are fed by operators
+(('a', 'b'), ('c', 'd'))
+>>> [str(h) for h in half_joins(bushy)][:5]
+['a>b', 'b>a', 'c>d', 'd>c', '(a b)>(c d)']
+>>> ascent(linear(["a", "b", "c"]), "a")  # the inputs of operators that hold a row of the stream
+('a', ('a', 'b'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from braided.query.errors import InvalidValue
+
+Plan: TypeAlias = "str | tuple[Plan, ...]"
+
+
+@dataclass(frozen=True)
+class HalfJoin:
+    """Rows that came from `driver` look up matches in the state of `probed`, another input of its operator.
+
+    In an operator of more than two inputs the driver's rows probe one input after the other: what probes the
+    second is the driver's row with its matches in the first. The half-join is still named by its driver.
+    """
+
+    driver: Plan
+    probed: Plan
+
+    def __str__(self) -> str:
+        return f"{label(self.driver)}>{label(self.probed)}"
+
+
+Orders: TypeAlias = Mapping[Plan, tuple[Plan, ...]]
+
+
+def label(node: Plan) -> str:
+    """A short name of a node."""
+    return node if isinstance(node, str) else f"({' '.join(label(child) for child in node)})"
+
+
+def flat(streams: Sequence[str]) -> Plan:
+    """One operator over all streams."""
+    return tuple(streams)
+
+
+def linear(streams: Sequence[str]) -> Plan:
+    """Binary operators, one stream more at each."""
+    plan: Plan = streams[0]
+    for stream in streams[1:]:
+        plan = (plan, stream)
+    return plan
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise unless the plan is an operator over two or more different streams."""
+    if isinstance(plan, str):
+        raise InvalidValue(f"plan must be nested tuples of stream names; got {plan!r}")
+    narrow = [node for node in operators(plan) if len(node) < 2]
+    if narrow:
+        raise InvalidValue(f"plan: an operator must have at least two inputs; got {narrow[0]!r}")
+    names = leaves(plan)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidValue(f"plan: a stream used twice must have two names; got {twice[0]!r} twice")
+
+
+def leaves(plan: Plan) -> tuple[str, ...]:
+    """The streams, from left to right."""
+    return (plan,) if isinstance(plan, str) else tuple(name for child in plan for name in leaves(child))
+
+
+def operators(plan: Plan) -> tuple[tuple[Plan, ...], ...]:
+    """All operators, producers before consumers; the root is the last."""
+    return tuple(_operators(plan))
+
+
+def _operators(plan: Plan) -> Iterator[tuple[Plan, ...]]:
+    if isinstance(plan, str):
+        return
+    for child in plan:
+        yield from _operators(child)
+    yield plan
+
+
+def intermediates(plan: Plan) -> tuple[Plan, ...]:
+    """The intermediate states: what every operator but the root produces."""
+    return operators(plan)[:-1]
+
+
+def ascent(plan: Plan, stream: str) -> tuple[Plan, ...]:
+    """The operator inputs that hold a stream's rows, from its leaf to below the root: its own states."""
+    if isinstance(plan, str):
+        return ()
+    child = next(c for c in plan if stream in leaves(c))
+    return (*ascent(child, stream), child)
+
+
+def plain_orders(plan: Plan) -> dict[Plan, tuple[Plan, ...]]:
+    """For each input of an operator the others in the plan's order: whom its rows probe, one by one."""
+    return {c: tuple(other for other in node if other != c) for node in operators(plan) for c in node}
+
+
+def half_joins(plan: Plan, orders: Orders | None = None) -> tuple[HalfJoin, ...]:
+    """All half-joins, producers before consumers, each input's in its probe order."""
+    orders = orders or plain_orders(plan)
+    return tuple(HalfJoin(c, probed) for node in operators(plan) for c in node for probed in orders[c])

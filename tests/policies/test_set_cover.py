@@ -1,0 +1,108 @@
+"""Covers: the greedy against the linear program (golden J18), with caps, and without SciPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from braided.policies import set_cover
+from braided.policies.freshness import cover_problem, refresh_rates, tightest_bounds
+from braided.policies.set_cover import CoverProblem, affordable, bound, greedy, lp, solve
+from tests.policies.plans import reachable_bounds, some_models
+
+
+def problems(count: int, *, seed: int = 0) -> list[CoverProblem]:
+    """Covers of random plans whose bounds are 1.05 to 5 times what can be kept at all."""
+    found = []
+    for number, model in enumerate(some_models(count, seed=seed)):
+        rng = np.random.default_rng([seed, number])
+        bounds = reachable_bounds(model, tightest_bounds(model), float(rng.uniform(1.05, 5)))
+        problem = cover_problem(model, refresh_rates(model, bounds))
+        if any(problem.needs):
+            found.append(problem)
+    return found
+
+
+def excess_of_greedy(count: int, *, seed: int = 0) -> np.ndarray:
+    """How much more the greedy's covers cost; for campaigns by hand, too."""
+    return np.array([greedy(p).cost / lp(p).cost - 1 for p in problems(count, seed=seed)])
+
+
+def test_greedy_is_close_to_the_least_cost() -> None:
+    excess = excess_of_greedy(400)
+    assert len(excess) > 300
+    assert excess.min() > -1e-6
+    assert excess.mean() <= 0.12
+    assert np.percentile(excess, 95) <= 0.30
+
+
+@pytest.mark.parametrize("solver", [lp, greedy])
+def test_covers_cover_within_caps(solver: object) -> None:
+    assert callable(solver)
+    for problem in problems(60, seed=1):
+        cover = solver(problem)
+        brought = np.array(problem.gains) @ cover.rows
+        assert (brought >= np.array(problem.needs) * (1 - 1e-6)).all()
+        assert all(-1e-9 <= n <= cap * (1 + 1e-9) for n, cap in zip(cover.rows, problem.caps, strict=True))
+        assert cover.cost == pytest.approx(float(np.dot(problem.costs, cover.rows)))
+
+
+def test_caps_force_a_dearer_path() -> None:
+    problem = CoverProblem(costs=(1.0, 3.0), gains=((1.0, 1.0),), needs=(30.0,), caps=(20.0, 20.0))
+    for solver in (lp, greedy):
+        assert solver(problem).rows == pytest.approx((20, 10))
+        assert solver(problem).cost == pytest.approx(50)
+
+
+def test_paths_that_later_ones_made_superfluous_are_cut_back() -> None:
+    # path 0 brings most per cost, but path 1 must be taken for the second state and covers the first, too
+    problem = CoverProblem(
+        costs=(1.0, 2.0), gains=((1.0, 1.0), (0.0, 0.5)), needs=(10.0, 5.0), caps=(99.0,) * 2
+    )
+    assert greedy(problem).rows == pytest.approx((0, 10))
+
+
+def test_what_needs_nothing_costs_nothing() -> None:
+    for needs, gains in (((), ()), ((0.0,), ((1.0, 0.0),))):
+        for solver in (lp, greedy):
+            assert solver(CoverProblem((1.0, 1.0), gains, needs, (5.0, 5.0))).cost == 0
+
+
+def test_coverable() -> None:
+    problem = CoverProblem(costs=(1.0,), gains=((2.0,),), needs=(10.0,), caps=(5.0,))
+    assert problem.coverable
+    assert not CoverProblem((1.0,), ((2.0,),), (10.1,), (5.0,)).coverable
+
+
+def test_the_bound_of_whole_sets_is_a_harmonic_number() -> None:
+    assert [bound(m) for m in (1, 2, 3, 4)] == pytest.approx(
+        [1.0, 1.5, 1.8333333333333333, 2.083333333333333]
+    )
+    assert all(math.log(m) < bound(m) <= 1 + math.log(m) for m in range(1, 50))  # J18: ln(m) is no bound
+
+
+def test_without_scipy_the_greedy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problems(1)[0] if problems(1) else problems(10)[0]
+    assert solve(problem).solver == "lp"
+    monkeypatch.setattr(set_cover, "has_scipy", lambda: False)
+    assert solve(problem).solver == "greedy"
+
+
+def test_the_affordable_part_costs_the_budget() -> None:
+    for problem in problems(40, seed=2):
+        cost = lp(problem).cost
+        part = affordable(problem, cost * 0.6, cost)
+        assert part >= 0.6 - 1e-6
+        smaller = CoverProblem(
+            problem.costs, problem.gains, tuple(part * need for need in problem.needs), problem.caps
+        )
+        assert lp(smaller).cost == pytest.approx(cost * 0.6, rel=1e-5)
+        assert affordable(problem, cost, cost) == 1
+        assert affordable(problem, 0, cost) == 0
+
+
+def test_without_scipy_the_affordable_part_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(set_cover, "has_scipy", lambda: False)
+    assert affordable(problems(10)[0], 30.0, 120.0) == 0.25
