@@ -270,39 +270,6 @@ def test_statistics_can_be_read_from_another_thread_while_the_join_runs() -> Non
     assert not failed
 
 
-def test_allowance_limits_what_probes_and_the_result_is_a_subset() -> None:
-    from collections.abc import Sequence
-    from dataclasses import dataclass
-
-    from braided.policies.choice import Policies
-    from braided.policies.decisions import Turn
-    from braided.runtime.engine import Engine
-    from braided.testing import bag
-
-    @dataclass(frozen=True)
-    class Few:
-        probes: int
-
-        def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[int, ...]:
-            return (self.probes,) * len(order)
-
-    names = names_of(3)
-    query = bd.JoinQuery([stream(n) for n in names])
-    tables = random_tables(2, names, keys=2)
-    exact = bag(expected(query, tables))
-    sizes = []
-    for probes in (0, 5, 20, 10**6):
-        engine = Engine(query, Policies(allowance=Few(probes)))
-        found = list(engine.step(engine.accept(tables)))
-        got = bag(pa.concat_tables(found)) if found else type(exact)()
-        assert not got - exact
-        assert all(h.probes <= probes for h in engine.statistics().half_joins.values())
-        sizes.append(got.total())
-    assert sizes == sorted(sizes)
-    assert sizes[0] == 0
-    assert sizes[-1] == exact.total()
-
-
 def test_the_streams_of_a_query_may_come_one_at_a_time_with_empty_batches_between() -> None:
     names = names_of(3)
     query = bd.JoinQuery([stream(n) for n in names])
