@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, policies_for
-from braided.policies.decisions import Turn
+from braided.policies.decisions import Rations, Turn
 from braided.runtime.engine import Engine
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
@@ -25,9 +25,11 @@ class Some:
     """Fixed shares for every driver stream."""
 
     shares: tuple[float, ...]
+    budget: int | None = 1
 
-    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[float, ...]:
-        return self.shares
+    def ration(self, turn: Turn, orders: Mapping[int, tuple[int, ...]], budget: float) -> Rations:
+        allowed = {i: tuple(turn.waiting_rows[i] * s for s in self.shares) for i in orders}
+        return Rations(orders, dict.fromkeys(orders, self.shares), allowed, "fixed")
 
 
 def rationed(query: bd.JoinQuery, *shares: float) -> Engine:

@@ -53,4 +53,4 @@ def test_probe_orders_name_every_other_stream_once(name: str) -> None:
 
 
 def test_the_unlimited_allowance_covers_every_partner() -> None:
-    assert len(Unlimited().allow(0, (1, 2), TURNS[0])) == 2
+    assert Unlimited().ration(TURNS[0], {0: (1, 2)}, 0).shares == {0: (1.0, 1.0)}

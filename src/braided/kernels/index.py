@@ -57,10 +57,11 @@ def expired_prefix(times, oldest):
 
 
 @kernel
-def never_falls(times, newest):
-    """Whether the times never fall, beginning at `newest`."""
-    for t in times:
-        if t < newest:
-            return False
-        newest = t
-    return True
+def last_fall(times, newest):
+    """Where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
+    found = -1
+    for i in range(times.shape[0]):
+        if times[i] < newest:
+            found = i
+        newest = max(newest, times[i])
+    return found

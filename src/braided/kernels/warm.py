@@ -62,7 +62,7 @@ def _index_and_counting() -> None:
     counting.inside_window(_ints(0), times, leaves, 0, np.ones(1, np.bool_))
     index.undo(hashes, link, head, 58, 0, 0, 1)
     index.expired_prefix(times, 0)
-    index.never_falls(times, 0)
+    index.last_fall(times, 0)
 
 
 def _probe() -> None:

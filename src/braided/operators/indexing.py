@@ -1,42 +1,53 @@
 """Which side has an index: before each batch, every side's policy hears what the batch will ask of it.
 
-How many rows arrive and how many are stored is known then; what a probe meets among them (rows inside its
-time bounds, rows on its chain, hits) is taken from the batches before, fading by half with each. An index
-decides how rows are found, never which; it changes only here, before anything is stored, so that a batch can
-be undone.
+Known then: how many rows arrive, how many are stored, and over which span of time, so also how many of them
+lie inside the bounds of a probe. How many have a probe's key is taken from the batches before, fading by half
+with each, or in a first large batch from samples of the arriving keys. An index decides how rows are found,
+never which; it changes only here, before anything is stored, so that a batch can be undone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from braided.kernels.index import last_fall
 from braided.kernels.probe import BLOCK_ROWS
 from braided.operators.mjoin import SIDE_MEMORIES, Learned
 from braided.policies.choice import Policies
+from braided.policies.index.fixed import Fixed
 from braided.policies.index_cost import Load
-from braided.state.side import SideState
+from braided.state.keys import Int64s
+from braided.state.side import Rows, SideState
 
-_ENOUGH = 16  # rows with the same key seen before their times tell what part is inside the bounds
 _FADING = 0.5
 _OTHER_KEYS = 0.75  # rows of other keys on a chain, in an index with a slot per row
+_SAMPLE = 256
 
 # what is remembered of a side: rows of other streams that came, their probes here, and summed over the probes
-# the stored rows, those inside the time bounds, those on the chain, and the hits
-ARRIVED, PROBES, OFFERED, INSIDE, HOPS, HITS = range(SIDE_MEMORIES)
+# the stored rows they were compared with by key, and those of them that had it
+ARRIVED, PROBES, COMPARED, SAME_KEY = range(SIDE_MEMORIES)
 
 
 def choose(
-    policies: Policies, learned: Learned, sides: Sequence[SideState | None], arriving: Sequence[int]
+    policies: Policies,
+    learned: Learned,
+    sides: Sequence[SideState | None],
+    arriving: Sequence[Rows | None],
+    bounds_us: Int64s,
 ) -> None:
     """Give every side the index for the batch that is about to be stored."""
     for i, side in enumerate(sides):
         policy, now = policies.index(i), learned.choices[i]
-        load = None if side is None else _expected(learned, i, side.rows, arriving)
-        if side is not None and load is not None:
-            learned.choices[i] = chosen = policy.choose(load, now, side.rows)
-            learned.index_changes[i] += chosen.scanned != now.scanned
-        if side is not None:
-            side.scan(learned.choices[i].scanned)
+        if side is None:
+            continue
+        if not isinstance(policy, Fixed):
+            load = _expected(learned, i, side, arriving, bounds_us)
+            if load is not None:
+                learned.choices[i] = chosen = policy.choose(load, now, side.rows)
+                learned.index_changes[i] += chosen.scanned != now.scanned
+        side.scan(learned.choices[i].scanned)
 
 
 def learn(
@@ -46,32 +57,64 @@ def learn(
     everything = sum(arrived)
     counts = [
         (getattr(learned, n) - getattr(before, n)).sum(axis=0).tolist()
-        for n in ("probes", "offered", "looked", "same_key", "matches")
+        for n in ("probes", "offered", "looked", "same_key")
     ]
     for i, side in enumerate(sides):
-        probes, offered, looked, same_key, matches = (count[i] for count in counts)
-        if side is None or not probes:
-            continue
-        if side.scanned:
-            part = looked / offered if offered else 1.0
-            inside, hops = float(looked), same_key / part + _OTHER_KEYS * probes if part else 0.0
-        else:
-            known = side.ordered and same_key >= _ENOUGH
-            inside, hops = offered * (matches / same_key if known else 1.0), float(looked)
-        fresh = everything - arrived[i], probes, offered, inside, hops, matches
-        learned.memories[i] = learned.memories[i] * _FADING + fresh
+        probes, offered, looked, same_key = (count[i] for count in counts)
+        if side is not None and probes:
+            fresh = everything - arrived[i], probes, looked if side.scanned else offered, same_key
+            learned.memories[i] = learned.memories[i] * _FADING + fresh
 
 
-def _expected(learned: Learned, stream: int, stored: int, arriving: Sequence[int]) -> Load | None:
-    """What a batch will ask of a side; None while nothing is known of it."""
+def _expected(
+    learned: Learned, stream: int, side: SideState, arriving: Sequence[Rows | None], bounds_us: Int64s
+) -> Load | None:
+    """What a batch will ask of a side; None if nothing can be said of it."""
+    counts = [0 if rows is None else len(rows) for rows in arriving]
+    coming = sum(counts) - counts[stream]
     seen = learned.memories[stream].tolist()
-    if not seen[PROBES]:
+    share = seen[SAME_KEY] / seen[COMPARED] if seen[COMPARED] else _sampled(arriving, stream)
+    if not coming or share is None:
         return None
-    coming = sum(arriving) - arriving[stream]
-    probes = coming * seen[PROBES] / max(1.0, seen[ARRIVED])
-    # a probe may see what is stored, and on average half of what the batch brings
-    rows = stored + arriving[stream] / 2
-    offered = max(1.0, seen[OFFERED])
-    inside, hops, hits = (rows * seen[n] / offered for n in (INSIDE, HOPS, HITS))
+    probes = coming * (seen[PROBES] / max(1.0, seen[ARRIVED]) if seen[PROBES] else 1.0)
+    stored = side.rows + counts[stream]
+    inside = stored * _part_inside(stream, side, arriving, bounds_us)
     blocks = max(1.0, probes / BLOCK_ROWS)
-    return Load(probes, arriving[stream], inside, hops, hits, blocks)
+    return Load(probes, counts[stream], inside, stored * share + _OTHER_KEYS, inside * share, blocks)
+
+
+def _part_inside(stream: int, side: SideState, arriving: Sequence[Rows | None], bounds_us: Int64s) -> float:
+    """The part of a side's rows that a scan looks at: those inside the time bounds of a probe."""
+    mine = arriving[stream]
+    times = side.times_between(side.first, side.count)
+    new = mine.times if mine is not None else times[:0]
+    if not side.ordered or last_fall(new, times[-1] if len(times) else new[0] if len(new) else 0) >= 0:
+        return 1.0
+    both = [t for t in (times, new) if len(t)]
+    span = float(both[-1][-1] - both[0][0]) if both else 0.0
+    reach = max(
+        float(bounds_us[stream, i]) + float(bounds_us[i, stream])
+        for i, rows in enumerate(arriving)
+        if i != stream and rows is not None
+    )
+    return min(1.0, max(0.0, reach) / span) if span > 0 else 1.0
+
+
+def _sampled(arriving: Sequence[Rows | None], stream: int) -> float | None:
+    """The share of pairs of arriving rows with equal keys, by samples; None of a small batch."""
+    mine = arriving[stream]
+    others = [r for i, r in enumerate(arriving) if i != stream and r is not None and len(r) >= _SAMPLE]
+    if mine is None or len(mine) < _SAMPLE or not others:
+        return None
+    keys, numbers = np.unique(_some(mine.hashes), return_counts=True)
+    shares = []
+    for rows in others:
+        theirs = _some(rows.hashes)
+        found = np.searchsorted(keys, theirs) % len(keys)
+        equal = float(numbers[found][keys[found] == theirs].sum())
+        shares.append(equal / len(theirs) / float(numbers.sum()))
+    return max(shares)
+
+
+def _some(values: Int64s) -> Int64s:
+    return values[:: max(1, len(values) // _SAMPLE)]

@@ -77,7 +77,7 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
     if stream.time is not None:
         check_time_type(stream, schema.field(stream.time).type)
     everything = query.select is None
-    columns = tuple(c for c in schema.names if everything or c in used)
+    columns = tuple(c for c in schema.names if everything or c in used) or _any_column(stream, schema)
     for column in columns:
         type_ = schema.field(column).type
         reason = check_storable(type_)
@@ -118,6 +118,14 @@ def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:
         if source == stream.name:
             used.setdefault(column, "where")
     return used
+
+
+def _any_column(stream: Stream, schema: pa.Schema) -> tuple[str, ...]:
+    """A column to store where the query uses none: without any, rows could not be counted."""
+    fit = [f for f in schema if check_storable(f.type) is None]
+    if not fit:
+        raise InvalidType(f"stream {stream.name!r}: it has no column that can be stored; give it one")
+    return (min(fit, key=lambda f: f.type.bit_width if pa.types.is_primitive(f.type) else 1 << 20).name,)
 
 
 def _require_column(stream: Stream, column: str, use: str, schema: pa.Schema) -> None:

@@ -54,7 +54,7 @@ from braided.kernels.tables import (
     level_rows,
 )
 from braided.policies.choice import Policies
-from braided.policies.decisions import BufferPolicy, Choice, ProbePlan, RowPolicy, Turn, next_buffer
+from braided.policies.decisions import BufferPolicy, Choice, ProbePlan, Rations, RowPolicy, Turn, next_buffer
 from braided.policies.estimates import Estimates
 from braided.policies.index.fixed import Fixed as FixedIndex
 from braided.query.bounds import Bounds
@@ -64,7 +64,7 @@ from braided.state.side import SideState
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
 _SEGMENTS = 4096  # how many are made at a time when streams alternate
 _PROFILE_EVERY = 64
-SIDE_MEMORIES = 6  # numbers that `operators.indexing` remembers of each side
+SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
 _PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
@@ -106,6 +106,7 @@ class Learned:
     profile_probes: int = 0
     driven_rows: int = 0
     batches: int = 0
+    credit: float = 0.0
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     profiles: dict[int, Int64s] = field(default_factory=dict)
     turns: tuple[Decided, ...] = ()
@@ -157,6 +158,7 @@ class Learned:
             "profile_probes": self.profile_probes,
             "driven_rows": self.driven_rows,
             "batches": self.batches,
+            "credit": self.credit,
             "orders": [list(self.orders.get(i, ())) for i in range(len(self.probes))],
         }
 
@@ -170,7 +172,7 @@ class Learned:
         for name in ("looked", "offered", "index_changes", "memories"):
             getattr(self, name)[:] = kept.get(name, 0)
         self.choices = [Choice(*c) for c in kept["choices"]] if kept.get("choices") else self.choices
-        for count in ("switches", "profile_probes", "driven_rows", "batches"):
+        for count in ("switches", "profile_probes", "driven_rows", "batches", "credit"):
             setattr(self, count, kept.get(count, 0))
         self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
 
@@ -182,10 +184,12 @@ class FlatJoin:
         streams = len(bounds.matrix)
         self.policies = policies
         self.learned = Learned.nothing(streams, policies)
-        self._bounds = np.array(bounds.matrix, np.int64)
+        self.bounds_us = np.array(bounds.matrix, np.int64)
         self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
         self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
         self._out: Positions = np.empty((streams, 0), np.int32)
+        self._rations: Rations | None = None
+        self.budget = policies.allowance.budget  # probes of a batch; None: no limit
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Go on from kept numbers; an index that is fixed now is not taken from them."""
@@ -211,10 +215,29 @@ class FlatJoin:
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
+        before = int(self.learned.probes.sum())
+        self._rations = self._ration(sides, buffers)
         if isinstance(driver, RowPolicy):
             yield from self._row_by_row(driver, sides, buffers, most_rows)
         else:
             yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
+        if self.budget is not None:  # what was not used, or used too much, is settled with the next batch
+            left = self.learned.credit + self.budget - (int(self.learned.probes.sum()) - before)
+            self.learned.credit = float(min(self.budget, max(-self.budget, left)))
+
+    def _ration(self, sides: Sequence[SideState], buffers: Sequence[Buffer]) -> Rations | None:
+        """Who may probe in this batch; None if all may."""
+        if self.budget is None:
+            return None
+        turn = self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers))
+        orders = {
+            i: self.policies.probe_order.order(
+                i, dataclasses.replace(turn, order=self.learned.orders.get(i, ()))
+            )
+            for i, b in enumerate(buffers)
+            if b.rows
+        }
+        return self.policies.allowance.ration(turn, orders, self.budget + self.learned.credit)
 
     def _buffer_by_buffer(
         self,
@@ -257,8 +280,7 @@ class FlatJoin:
         limits = np.cumsum([len(k) for k in keys])
         taken = np.array([b.start for b in buffers], np.int64)
         stops = np.array([b.stop for b in buffers], np.int64)
-        # what a row is compared with: all that was stored, and on average half of what the batch brings
-        stored = tuple(b.start - s.first + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
+        stored = _seen_on_average(sides, buffers)
         turn = self._turn([b.rows for b in buffers], stored)
         waiting = [i for i, b in enumerate(buffers) if b.rows]
         waiting.sort(key=lambda i: (keys[i][0], i))
@@ -282,9 +304,12 @@ class FlatJoin:
         """The driver stream's probe order and shares, with all that is known."""
         profile = self._profile(driver, buffer, visible)
         turn = dataclasses.replace(turn, order=self.learned.orders.get(driver, ()), profile=profile)
-        order = self.policies.probe_order.order(driver, turn)
+        rations = self._rations
+        order = rations.orders[driver] if rations else self.policies.probe_order.order(driver, turn)
         self.learned.orders[driver] = order
-        return Decided(turn, ProbePlan(driver, order, self.policies.allowance.allow(driver, order, turn)))
+        if rations is None:
+            return Decided(turn, ProbePlan(driver, order, (1.0,) * len(order)))
+        return Decided(turn, ProbePlan(driver, order, rations.shares[driver], rations.allowed.get(driver)))
 
     def _profile(self, driver: int, buffer: Buffer, visible: Sequence[int]) -> Int64s | None:
         """How many rows of each partner every 64th row (or fewer) matches, with those of earlier buffers."""
@@ -298,7 +323,7 @@ class FlatJoin:
         found = np.zeros((len(self._sides), len(rows)), np.int64)
         for partner in range(len(self._sides)):
             if partner != driver:
-                count_matches(self._sides, driver, partner, self._bounds, rows, found[partner])
+                count_matches(self._sides, driver, partner, self.bounds_us, rows, found[partner])
                 self.learned.profile_probes += len(rows)
         earlier = self.learned.profiles.get(driver, found.T[:0])
         self.learned.profiles[driver] = profile = np.concatenate([earlier, found.T])[-_PROFILED_ROWS:]
@@ -347,7 +372,7 @@ class FlatJoin:
             found = enumerate_combinations(
                 self._sides,
                 orders,
-                self._bounds,
+                self.bounds_us,
                 segments,
                 cursor,
                 self._levels,
@@ -368,6 +393,11 @@ class FlatJoin:
             self.learned.driven_rows = done + int(before[here] + begun)
             if found:
                 yield out[:, :found].copy()
+
+
+def _seen_on_average(sides: Sequence[SideState], buffers: Sequence[Buffer]) -> tuple[int, ...]:
+    """What a row is compared with: all that was stored, and on average half of what the batch brings."""
+    return tuple(b.start - s.first + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
 
 
 def _lot_of_share(lots: Int64s, share: float) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from braided.policies.decisions import Turn
+from braided.policies.decisions import Rations, Turn
 
 
 @dataclass(frozen=True)
 class Unlimited:
-    """No limit on any half-join."""
+    """All of them."""
 
-    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[float, ...]:
+    budget: None = None
+
+    def ration(self, turn: Turn, orders: Mapping[int, tuple[int, ...]], budget: float) -> Rations:
         """No limit."""
-        return (1.0,) * len(order)
+        shares = {driver: (1.0,) * len(order) for driver, order in orders.items()}
+        return Rations(dict(orders), shares, {}, "no limit")

@@ -19,6 +19,7 @@ from braided.policies.index_cost import Costs
 from braided.policies.probe_order.a_greedy import AGreedy
 from braided.policies.probe_order.fixed import Fixed as FixedOrder
 from braided.policies.probe_order.selectivity import Selectivity
+from braided.policies.rationing import Rationed
 from braided.query.join_query import JoinQuery
 from braided.query.stream import Stream
 from braided.query.tuning import Tuning
@@ -64,7 +65,14 @@ def policies_for(query: JoinQuery, costs: Callable[[], Costs] = Costs) -> Polici
     driver = DRIVER_POLICIES[tuning.driver_stream](**options)
     indexes = tuple(_index(query, stream, costs) for stream in query.streams)
     order = PROBE_ORDER_POLICIES[tuning.probe_order]()
-    return Policies(driver, order, given=of_pairs, indexes=indexes, seed=tuning.seed)
+    return Policies(driver, order, _allowance(query), of_pairs, indexes, tuning.seed)
+
+
+def _allowance(query: JoinQuery) -> AllowancePolicy:
+    overload = query.overload
+    if overload is None or overload.drops_input or overload.probes is None:
+        return Unlimited()
+    return Rationed(query.names, overload.allocation, overload.probes)
 
 
 def _index(query: JoinQuery, stream: Stream, costs: Callable[[], Costs]) -> IndexPolicy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -45,6 +45,7 @@ class ProbePlan:
     driver: int
     order: tuple[int, ...]
     shares: tuple[float, ...]
+    allowed: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,29 @@ class ProbeOrderPolicy(Protocol):
         ...
 
 
-class AllowancePolicy(Protocol):
-    """Chooses what part of the rows may probe each partner."""
+@dataclass(frozen=True)
+class Rations:
+    """What part of the rows may probe, for a whole batch: by driver stream, along its probe order.
 
-    def allow(self, driver: int, order: Sequence[int], turn: Turn) -> tuple[float, ...]:
-        """One share, from 0 to 1, per partner of the order."""
+    `allowed` are the probes that should come of it, `reason` says why in words.
+    """
+
+    orders: Mapping[int, tuple[int, ...]]
+    shares: Mapping[int, tuple[float, ...]]
+    allowed: Mapping[int, tuple[float, ...]]
+    reason: str
+
+
+class AllowancePolicy(Protocol):
+    """Chooses what part of the rows may probe each partner, once a batch."""
+
+    @property
+    def budget(self) -> int | None:
+        """Probes a batch; None: no limit, and nothing is asked."""
+        ...
+
+    def ration(self, turn: Turn, orders: Mapping[int, tuple[int, ...]], budget: float) -> Rations:
+        """Shares for every driver stream that has rows, given its probe order and what may be spent."""
         ...
 
 

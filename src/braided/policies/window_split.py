@@ -37,7 +37,7 @@ def split(rule: str, budget: float, *, rates: Sequence[float], caps: Sequence[fl
 
 
 def _weights(rule: str, rates: Sequence[float]) -> list[float]:
-    if rule == "equal":
+    if rule == "equal" or not any(rates):
         return [1.0] * len(rates)
     if rule == "inverse":
         return [1 / r if r else math.inf for r in rates]

@@ -83,6 +83,8 @@ def _overload(query: JoinQuery) -> list[str]:
     if overload is None:
         return []
     lines = ["overload: lossy; results are a subset of the exact ones"]
+    if overload.probes is not None and not overload.drops_input:
+        lines.append(f"  at most {overload.probes:,} probes per batch, rationed by {overload.allocation}")
     if overload.drops_input:
         lines.append(
             f"  at most {overload.probes:,} rows are let in per batch, shared by {overload.allocation}"

@@ -171,6 +171,11 @@ class JoinQuery(PlainDict):
                     f"stream {self.streams[0].name!r}: key is missing; name its key column (a join without "
                     "any key needs where)"
                 )
+            for stream in self.streams:
+                if stream.count_window is not None and stream.count_window.per == "key":
+                    raise InvalidValue(
+                        f"stream {stream.name!r}: counting rows by key needs a key; use per='stream'"
+                    )
             return
         for stream in self.streams:
             if stream.key is None:
@@ -222,7 +227,7 @@ class JoinQuery(PlainDict):
             )
         by_window = overload.allocation.startswith("window") and overload.state_rows is None
         for i, stream in enumerate(self.streams):
-            if stream.count_window is not None:
+            if stream.count_window is not None and (overload.drops_input or overload.state_rows is not None):
                 raise InvalidValue(
                     f"Overload: stream {stream.name!r} has a window that counts rows; rows that are dropped "
                     "would keep others inside it, so results would be wrong; use a time window"

@@ -9,6 +9,7 @@ from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import InvalidType, InvalidValue, require_choice
 from braided.query.values import PlainDict, freeze, value_class
 
+MOST_ROWS = 1 << 53  # whole numbers that a fraction still tells apart
 Shed = Literal["probes", "input"]
 ProbeAllocation = Literal[
     "jaqpot", "greedy-path", "dp-knapsack", "best-halfjoin", "equal-halfjoin", "global-productivity",
@@ -76,5 +77,5 @@ def _rows(option: str, value: object) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidType(f"Overload: {option} must be a whole number; got {value!r}")
-    if value < 1:
-        raise InvalidValue(f"Overload: {option} must be at least 1; got {value}")
+    if not 1 <= value <= MOST_ROWS:
+        raise InvalidValue(f"Overload: {option} must be at least 1 and at most {MOST_ROWS:,}; got {value}")

@@ -61,6 +61,8 @@ class Tuning(PlainDict):
         freeze(self, selectivities=_selectivities(self.selectivities))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise InvalidType(f"Tuning: seed must be a whole number; got {self.seed!r}")
+        if not -(1 << 63) <= self.seed < 1 << 63:
+            raise InvalidValue(f"Tuning: seed must fit in 64 bits; got {self.seed}")
 
     def index_of(self, stream: str) -> str:
         """The index choice for one stream."""
@@ -75,10 +77,12 @@ def _index(index: object) -> str | tuple[tuple[str, str], ...]:
         return index
     try:
         pairs = dict(index)  # type: ignore[call-overload]
-        frozen = tuple(sorted((str(stream), choice) for stream, choice in pairs.items()))
+        frozen = tuple(sorted(pairs.items()))
     except (TypeError, ValueError):
         raise InvalidType(f"Tuning: index must be a choice or one per stream; got {index!r}") from None
     for stream, choice in frozen:
+        if not isinstance(stream, str):
+            raise InvalidType(f"Tuning: index is by stream name; got {stream!r}")
         require_choice("Tuning", f"index of stream {stream!r}", choice, get_args(Index))
     return frozen
 

@@ -149,6 +149,8 @@ class Engine:
         self, arrivals: Sequence[Arrival | None], share: Share | None = None
     ) -> list[Arrival | None]:
         """Only the rows that overload lets in; `share` is this engine's, of a batch that is spread out."""
+        budget = self.join.policies.allowance.budget
+        self.join.budget = budget if budget is None or share is None else share.of_budget(budget)
         return self.regulation.let_in(arrivals, self.batches, share)
 
     def _judge(self, parts: Mapping[str, pa.RecordBatch], *, borrow: bool) -> list[Arrival | None]:
@@ -224,10 +226,10 @@ class Engine:
         self, arrivals: Sequence[Arrival | None], later: Watermark, piece_rows: int, *, eager: bool
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
-        arriving = [len(a.rows) if a else 0 for a in arrivals]
+        arriving = [a.rows if a else None for a in arrivals]
         sides = [s.side if s else None for s in self.streams]
         before = self.join.learned.copy()
-        indexing.choose(self.join.policies, self.join.learned, sides, arriving)
+        indexing.choose(self.join.policies, self.join.learned, sides, arriving, self.join.bounds_us)
         waiting = [s.waiting if s else None for s in self.streams]
         marks: list[Mark | None] = [None] * len(self.streams)
         found = 0
@@ -242,7 +244,7 @@ class Engine:
             self._unlearn()
             raise
         self.marks = marks
-        indexing.learn(self.join.learned, before, sides, arriving)
+        indexing.learn(self.join.learned, before, sides, [len(r) if r else 0 for r in arriving])
         self._commit(arrivals, later, found)
 
     def _unlearn(self) -> None:
@@ -313,6 +315,9 @@ class Engine:
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
         """Forget what the watermark has passed, or memory has no room for; lazily, where room is needed."""
+        for stream, floor_us in zip(self.streams, self.regulation.floors_us, strict=True):
+            if stream is not None:
+                stream.side.floor_us = floor_us
         if not self.regulation.cuts and (not self._windowed or watermark.us == NONE_US):
             return
         lazy = self.query.tuning.expiry == "lazy" and not self.regulation.cuts
@@ -322,7 +327,6 @@ class Engine:
             arrival = arrivals[i] if arrivals else None
             if lazy and not (arrival and stream.side.crowded(len(arrival.rows))):
                 continue
-            stream.side.floor_us = self.regulation.floors_us[i]
             self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i, watermark))
 
     def oldest_us(self, i: int, watermark: Watermark | None = None) -> int:
@@ -347,7 +351,8 @@ class Engine:
     def _stream_statistics(self, i: int) -> StreamStatistics:
         stream, counters = self.streams[i], self.counters[i]
         live = (stream.side.rows + stream.waiting.rows) if stream else 0
-        live = min(live, self.regulation.held_rows[i]) if self.regulation.cuts else live
+        held = self.regulation.held_rows[i]
+        live = live if held is None else min(live, held)
         return StreamStatistics(
             rows_in=counters.rows_in,
             late_rows=counters.late_rows,
@@ -369,8 +374,7 @@ class Engine:
         for decided in learned.turns:
             plan = decided.plan
             if plan.driver == i:
-                share = plan.shares[plan.order.index(j)]
-                allowance = None if share >= 1 else round(share * decided.turn.waiting_rows[i])
+                allowance = None if plan.allowed is None else round(plan.allowed[plan.order.index(j)])
         counts = (int(t[i, j]) for t in (learned.probes, learned.matches, learned.same_key))
         probes, matches, same_key = counts
         return HalfJoinStatistics(probes, matches, allowance, same_key)

@@ -29,6 +29,7 @@ class Arrival:
     rows: Rows
     late: pa.RecordBatch | None = None
     shed_rows: int = 0
+    cut_rows: int = 0
     rows_in: int = 0
     null_keys: int = 0
     null_times: int = 0

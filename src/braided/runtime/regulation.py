@@ -80,7 +80,7 @@ class Regulation:
         streams = len(query.streams)
         self.rates = [0.0] * streams
         self.floors_us = [BOTTOMLESS_US] * streams
-        self.held_rows = [0] * streams
+        self.held_rows: list[int | None] = [None] * streams  # None until windows are first shared out
         self.cut_rows = [0] * streams
 
     @property
@@ -91,7 +91,12 @@ class Regulation:
     def let_in(
         self, arrivals: Sequence[Arrival | None], batch: int, share: Share | None
     ) -> list[Arrival | None]:
-        """The arrivals, with only the rows that are let in."""
+        """The arrivals, with only the rows that are let in.
+
+        A row below its side's floor comes too late for memory: whether others in its batch met it would
+        depend on whose turn is first.
+        """
+        arrivals = [a and _above(a, floor_us) for a, floor_us in zip(arrivals, self.floors_us, strict=True)]
         overload = self._overload
         if overload is None or not overload.drops_input or overload.probes is None:
             return list(arrivals)
@@ -112,21 +117,26 @@ class Regulation:
         self, arrivals: Sequence[Arrival | None], sides: Sequence[SideState | None], oldest: Sequence[int]
     ) -> None:
         """A batch is done: remember its rates, and cut the windows to what may be stored."""
+        for i, arrival in enumerate(arrivals):
+            self.cut_rows[i] += arrival.cut_rows if arrival else 0
         if self._state_rows is None:
             return
         arrived = [a.offered_rows if a else 0 for a in arrivals]
         if any(arrived):
             self.rates = [_FADING * r + (1 - _FADING) * n for r, n in zip(self.rates, arrived, strict=True)]
-        times = [s.times_since(o) if s else _NOTHING for s, o in zip(sides, oldest, strict=True)]
         assert self._overload is not None
-        live = [len(t) for t in times]
+        live = [s.rows_since(o) if s else 0 for s, o in zip(sides, oldest, strict=True)]
+        self.held_rows = list(live)
+        if sum(live) <= self._state_rows:
+            return
+        times = [s.times_since(o) if s else _NOTHING for s, o in zip(sides, oldest, strict=True)]
         parts = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=live)
         for i, quota in enumerate(whole(parts, self._state_rows, turn=0)):
-            self.held_rows[i] = live[i]
             if live[i] > quota:  # rows of one time go together, so that their order does not matter
                 self.floors_us[i] = floor_us = int(times[i][live[i] - quota - 1]) + 1
-                self.held_rows[i] = live[i] - int(np.searchsorted(times[i], floor_us))
-                self.cut_rows[i] += live[i] - self.held_rows[i]
+                gone = int(np.searchsorted(times[i], floor_us))
+                self.held_rows[i] = live[i] - gone
+                self.cut_rows[i] += gone
 
     def kept(self) -> dict[str, Any]:
         """As plain numbers, for a checkpoint."""
@@ -145,8 +155,18 @@ class Regulation:
             return Arrivals(rows, tuple(float(bounds.retention_us(i)) for i in range(len(rows))))
         caps = [_UNBOUNDED] * len(rows)
         targets = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=caps)
-        missing = tuple(max(0.0, t - h) for t, h in zip(targets, self.held_rows, strict=True))
+        missing = tuple(max(0.0, t - (h or 0)) for t, h in zip(targets, self.held_rows, strict=True))
         return Arrivals(rows, targets, missing)
+
+
+def _above(arrival: Arrival, floor_us: int) -> Arrival:
+    """The arrival without rows that are older than what is kept."""
+    if floor_us == BOTTOMLESS_US or not len(arrival.rows):
+        return arrival
+    kept = arrival.rows.times >= floor_us
+    if kept.all():
+        return arrival
+    return dataclasses.replace(arrival, rows=_picked(arrival.rows, kept), cut_rows=int((~kept).sum()))
 
 
 def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64s:

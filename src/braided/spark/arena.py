@@ -45,7 +45,7 @@ from braided.spark.plan import ArenaPlan
 from braided.state.payload import Chunk
 from braided.state.side import Allocate, Frozen, Mark
 
-FORMAT = 2
+FORMAT = 3
 _HEADER, _LOCK = "header", "lock"
 
 

@@ -82,13 +82,15 @@ def key_format(streams: Sequence[Stream], schemas: Sequence[pa.Schema]) -> KeyFo
 
 
 def content_hashes(batch: pa.RecordBatch) -> Int64s:
-    """One hash per row over all columns whose values can be keys; equal rows get equal hashes."""
+    """One hash per row over all columns; equal rows get equal hashes. For few rows: it takes time."""
     out = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         kind = _kind(column.type)
-        if kind is not None:
-            valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-            hashing.fold_words(np.where(valid, _words(column, kind, 0), -1), out)
+        if kind is None:  # lists, structs, maps
+            column, kind = pa.array([repr(v) for v in column.to_pylist()], pa.large_string()), "text"
+        valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        hashing.fold_words(np.where(valid, _words(column, kind, 0), 0), out)
+        hashing.fold_words(valid.astype(np.int64), out)
     return out
 
 

@@ -78,7 +78,7 @@ class Mark:
     count: int
     counted: int
     newest: int
-    disordered: bool
+    fell: int
     since_scan: int
     chunks: tuple[Chunk, ...]
 
@@ -91,7 +91,7 @@ class Frozen:
     first: int
     count: int
     newest: int
-    disordered: bool
+    fell: int
     since_scan: int
     scanned: bool
 
@@ -123,7 +123,7 @@ class SideState:
         self.floor_us = BOTTOMLESS_US  # rows with an earlier time are never found
         self._newest = -(1 << 62)
         self._lately = 0  # most rows held lately: room that the next batch needs again is not given back
-        self._disordered = False
+        self._fell = -1  # the last row that came after a newer one
         self._since_scan = 0
 
     @property
@@ -134,7 +134,7 @@ class SideState:
     @property
     def ordered(self) -> bool:
         """Whether times never fall from row to row."""
-        return not self._disordered
+        return self._fell <= self.first
 
     @property
     def nbytes(self) -> int:
@@ -169,9 +169,7 @@ class SideState:
     def reserve(self, rows: int) -> Mark:
         """Make room for so many rows; the mark undoes what is appended from here on."""
         self._make_room(rows)
-        return Mark(
-            self.count, self.counted, self._newest, self._disordered, self._since_scan, self.payload.mark()
-        )
+        return Mark(self.count, self.counted, self._newest, self._fell, self._since_scan, self.payload.mark())
 
     def append(self, rows: Rows) -> None:
         """Store and link rows; they get the positions from `count` on."""
@@ -186,8 +184,8 @@ class SideState:
         self._link[here] = -1
         if rows.linked is not None:
             self._link[here][~rows.linked] = index.UNLINKED
-        if not self._disordered:
-            self._disordered = not index.never_falls(self._times[here], self._newest)
+        fell = index.last_fall(self._times[here], self._newest)
+        self._fell = start + fell if fell >= 0 else self._fell
         self._newest = max(self._newest, int(rows.times.max()))
         self.count = stop
         self._lately = max(self._lately, self.rows)
@@ -206,7 +204,7 @@ class SideState:
             index.undo(self._hashes, self._link, self._head, self._shift, self.base, mark.count, self.count)
         self.payload.undo(mark.chunks)
         self.count, self.counted = mark.count, mark.counted
-        self._newest, self._disordered = mark.newest, mark.disordered
+        self._newest, self._fell = mark.newest, mark.fell
         self._since_scan = mark.since_scan
         self._recount()
 
@@ -219,7 +217,7 @@ class SideState:
             leaves = self._leaves[self.first - self.base : self.count - self.base]
             self.first += index.expired_prefix(leaves, counting.NEVER)
         self.payload.drop_before(self.first)
-        if (self._disordered or self.window is not None) and self._since_scan > self.rows // 2:
+        if (not self.ordered or self.window is not None) and self._since_scan > self.rows // 2:
             self._compact(oldest)
         if len(self._hashes) > 4 * max(self._lately, _MIN_ROWS):
             self._resize(self.rows)
@@ -231,6 +229,13 @@ class SideState:
         if scanned != self.scanned:
             self.scanned = scanned
             self._index_for(self.rows)
+
+    def rows_since(self, oldest: int) -> int:
+        """How many rows are not older."""
+        times = self._times[self.first - self.base : self.count - self.base]
+        if self.ordered:
+            return len(times) - int(np.searchsorted(times, oldest))
+        return int(np.count_nonzero(times >= oldest))
 
     def times_since(self, oldest: int) -> Int64s:
         """The times of the rows that are not older, oldest first."""
@@ -250,13 +255,13 @@ class SideState:
     def frozen(self) -> Frozen:
         """What is not in the arrays or the payload."""
         return Frozen(
-            self.base, self.first, self.count, self._newest, self._disordered, self._since_scan, self.scanned
+            self.base, self.first, self.count, self._newest, self._fell, self._since_scan, self.scanned
         )
 
     def thaw(self, frozen: Frozen, arrays: Mapping[str, npt.NDArray[Any]], chunks: Sequence[Chunk]) -> None:
         """Take over arrays and chunks that another side (without a count window) left."""
         self.base, self.first, self.count = frozen.base, frozen.first, frozen.count
-        self._newest, self._disordered = frozen.newest, frozen.disordered
+        self._newest, self._fell = frozen.newest, frozen.fell
         self._since_scan, self.scanned = frozen.since_scan, frozen.scanned
         self._lately = self.rows
         self.adopt(arrays)
@@ -362,6 +367,7 @@ class SideState:
         self._grow_to(rows, own_checks)
         for new, values in zip(self._arrays(), old, strict=True):
             new[:rows] = values
+        self._fell = index.last_fall(self._times[:rows], BOTTOMLESS_US)
         self._index_for(rows)
         self._recount()
 

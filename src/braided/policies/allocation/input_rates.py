@@ -55,7 +55,7 @@ def _refill(budget: float, now: Arrivals) -> tuple[float, ...]:
 def _weights(allocation: str, now: Arrivals) -> list[float]:
     if allocation == "equal":
         return [1.0] * len(now.rows)
-    values = now.windows if allocation.startswith("window") else now.rows
+    values = [max(0.0, w) for w in now.windows] if allocation.startswith("window") else now.rows
     if allocation.endswith("inverse"):
         return [1 / v if v else math.inf for v in values]
     return [float(v) for v in values]  # proportional, and random: rows of all streams alike
