@@ -267,3 +267,54 @@ def test_a_scanned_side_gets_its_index_back_before_a_large_batch_probes_it() -> 
         push(b=(2_000, 50))
     push(a=(5_000, 50))
     assert engine.statistics().streams["b"].index == "hash"
+
+
+# stories of a review
+
+
+def test_a_keyless_stream_that_no_column_is_asked_of_still_has_rows() -> None:
+    a, b = pa.table({"n": [1, 5, 7]}), pa.table({"m": [1, 2]})
+    query = bd.JoinQuery([bd.Stream("a"), bd.Stream("b")], where="a.n > 3", select={"n": "a.n"})
+    result = bd.run_local(query, {"a": a, "b": b})
+    assert result.num_rows == 4
+    assert_same_bag(result, expected(query, {"a": a, "b": b}))
+
+
+def test_counting_by_key_without_a_key_is_refused() -> None:
+    streams = [bd.Stream("a", time="t", window=bd.CountWindow(3)), bd.Stream("b", time="t")]
+    with pytest.raises(bd.BraidedError, match="counting rows by key needs a key"):
+        bd.JoinQuery(streams, where="a.n = b.n")
+
+
+@pytest.mark.parametrize(("keys", "sizes"), [(2, [2_000] * 3), (60, [16] * 20 + [5_000])])
+def test_auto_scans_when_batches_are_much_longer_than_the_window(keys: int, sizes: list[int]) -> None:
+    """A hash walks all rows of a key, inside the window or not: 26 times slower in a first large batch."""
+    rng, at = np.random.default_rng(1), 0
+    query = bd.JoinQuery([bd.Stream(n, key="k", time="t", window="10 us") for n in "ab"])
+    engine = Engine(query, policies_for(query))
+    for rows in sizes:
+        times = pa.array(np.sort(rng.integers(at, at + rows, rows))).cast(pa.timestamp("us"))
+        list(
+            engine.step(
+                engine.accept({n: pa.table({"k": rng.integers(0, keys, rows), "t": times}) for n in "ab"})
+            )
+        )
+        at += rows
+    assert {s.index for s in engine.statistics().streams.values()} == {"scan"}
+    assert engine.join.learned.looked.sum() < 40 * sum(sizes)
+
+
+def test_a_side_is_in_order_again_once_the_rows_that_broke_it_are_gone() -> None:
+    query = bd.JoinQuery([bd.Stream(n, key="k", time="t", window="10 us", lateness="5 us") for n in "ab"])
+    engine = Engine(query)
+
+    def push(times: list[int]) -> None:
+        table = pa.table({"k": [1] * len(times), "t": pa.array(times).cast(pa.timestamp("us"))})
+        list(engine.step(engine.accept({"a": table, "b": table})))
+
+    push([3, 2, 4])
+    sides = [s.side for s in engine.streams if s is not None]
+    assert not any(s.ordered for s in sides)
+    push([30, 31])
+    push([40, 41])
+    assert all(s.ordered for s in sides)

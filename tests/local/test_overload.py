@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.policies.choice import DRIVER_POLICIES
 from braided.query.overload import InputAllocation, WindowSplit
 from braided.testing import assert_same_bag, bag, expected
 from tests.workloads import names_of, random_tables, stream
@@ -248,3 +249,83 @@ def test_overload_survives_a_round_trip_and_is_not_part_of_the_meaning() -> None
     assert bd.Overload.from_dict(overload.to_dict()) == overload
     assert query.fingerprint() == joined(None, ["a", "b"]).fingerprint()
     assert "lossy" in query.explain()
+
+
+# stories of a review
+
+PAST_THE_FLOOR = [([11, 10], [21, 94, 85]), ([32, 77, 27], [4, 74, 87, 20]), ([81, 50, 92], [47, 69, 56, 64])]
+
+
+def old_and_new(order: Any = None) -> list[dict[str, pa.Table]]:
+    def rows(times: list[int]) -> pa.Table:
+        times = times if order is None else list(order(times))
+        return pa.table({"k": [0] * len(times), "t": pa.array(times).cast(pa.timestamp("us"))})
+
+    return [{"a": rows(a), "b": rows(b)} for a, b in PAST_THE_FLOOR]
+
+
+@pytest.mark.parametrize("driver", DRIVER_POLICIES)
+def test_a_row_below_the_floor_does_not_enter_so_turns_do_not_matter(driver: Any) -> None:
+    """It was met by others of its batch only if its turn came last, which depends on the order of rows."""
+    query = bd.JoinQuery(
+        [bd.Stream(n, key="k", time="t", window="1 hour", lateness="1 hour") for n in "ab"],
+        overload=bd.Overload(state_rows=4, window_split="equal"),
+        tuning=bd.Tuning(driver_stream=driver),
+    )
+    found = []
+    for order in (None, reversed, sorted):
+        live = bd.LocalJoin(query)
+        found.append([live.push(batch).num_rows for batch in old_and_new(order)])
+    assert found == [[6, 16, 6]] * 3
+    assert sum(s.cut_rows for s in live.stats().streams.values()) > 8
+
+
+@pytest.mark.parametrize(
+    ("window", "expiry"), [("unbounded", "active"), ("1 hour", "lazy"), ("1 hour", "active")]
+)
+def test_what_was_cut_off_stays_so_when_the_budget_goes(window: str, expiry: Any) -> None:
+    streams = [bd.Stream(n, key="k", time="t", window=window, lateness="1 hour") for n in "ab"]
+    tuning = bd.Tuning(expiry=expiry)
+    short = bd.JoinQuery(streams, overload=bd.Overload(state_rows=1, window_split="max-fast"), tuning=tuning)
+    live = bd.LocalJoin(short)
+    for second in range(10):
+        times = pa.array([second]).cast(pa.timestamp("us"))
+        live.push({"a": pa.table({"k": [1], "t": times})})
+    saved = live.snapshot()
+    freed = bd.LocalJoin(bd.JoinQuery(streams, tuning=tuning)).restore(saved)
+    probe = pa.table({"k": [1], "t": pa.array([10]).cast(pa.timestamp("us"))})
+    assert freed.push({"b": probe}).num_rows == 1
+
+
+def test_rows_that_differ_only_in_null_or_nested_columns_are_told_apart() -> None:
+    rng = np.random.default_rng(2)
+    query = joined(shedding(20, "proportional"), ["a", "b"], window="1 second")
+    times = pa.array([7] * 40).cast(pa.timestamp("us"))
+    numbers = pa.array([None, -1] * 20, pa.int64())
+    lists = pa.array([[i] for i in range(40)])
+    tables = {n: pa.table({"k": [1] * 40, "t": times, "n": numbers, "l": lists}) for n in "ab"}
+    first = bag(bd.LocalJoin(query).push(tables))
+    for _ in range(4):
+        shuffled = {n: t.take(pa.array(rng.permutation(40))) for n, t in tables.items()}
+        assert bag(bd.LocalJoin(query).push(shuffled)) == first
+
+
+def test_live_rows_are_right_after_a_restore_into_a_budget() -> None:
+    plain = bd.LocalJoin(joined(None, ["a", "b"], window="1 hour"))
+    for batch in rates(5, 5, 5, 4):
+        plain.push(batch)
+    short = bd.LocalJoin(joined(bd.Overload(state_rows=10), ["a", "b"], window="1 hour")).restore(
+        plain.snapshot()
+    )
+    assert sum(s.live_rows for s in short.stats().streams.values()) == 50
+
+
+def test_numbers_beyond_all_bounds_are_refused_and_rules_without_weights_share_evenly() -> None:
+    with pytest.raises(bd.BraidedError, match="state_rows must be at least 1 and at most"):
+        bd.Overload(state_rows=10**400)
+    with pytest.raises(bd.BraidedError, match="must fit in 64 bits"):
+        bd.Tuning(seed=1 << 63)
+    overload = shedding(4, "window-proportional", state_rows=10, window_split="proportional")
+    live = bd.LocalJoin(joined(overload, ["a", "b"], window="1 hour"))
+    live.push(rates(5, 5, 1, 4)[0])
+    assert sum(s.live_rows for s in live.stats().streams.values()) == 4

@@ -93,6 +93,9 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     if query.keyless and buckets > 1:
         _log.warning("this join has no key: all rows are compared with all others in one bucket, by one task")
         buckets = 1
+    short = query.overload.state_rows if query.overload is not None else None
+    if short is not None and short < buckets:
+        _log.warning("state_rows=%d is less than buckets=%d: some buckets can keep nothing", short, buckets)
     schemas = tuple(
         _arrow_schema(frames[name], s) for name, s in zip(query.names, query.streams, strict=True)
     )
