@@ -9,6 +9,7 @@ never which; it changes only here, before anything is stored, so that a batch ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from braided.operators.mjoin import SIDE_MEMORIES, Learned
 from braided.policies.choice import Policies
 from braided.policies.index.fixed import Fixed
 from braided.policies.index_cost import Load
+from braided.query.bounds import INFINITE_US
 from braided.state.keys import Int64s
 from braided.state.side import Rows, SideState
 
+Matrix: TypeAlias = tuple[tuple[int, ...], ...]
 _FADING = 0.5
 _OTHER_KEYS = 0.75  # rows of other keys on a chain, in an index with a slot per row
 _SAMPLE = 256
@@ -35,18 +38,20 @@ def choose(
     learned: Learned,
     sides: Sequence[SideState | None],
     arriving: Sequence[Rows | None],
-    bounds_us: Int64s,
+    bounds_us: Matrix,
 ) -> None:
     """Give every side the index for the batch that is about to be stored."""
+    counts = [0 if rows is None else len(rows) for rows in arriving]
     for i, side in enumerate(sides):
         policy, now = policies.index(i), learned.choices[i]
         if side is None:
             continue
         if not isinstance(policy, Fixed):
-            load = _expected(learned, i, side, arriving, bounds_us)
+            load = _expected(learned, i, side, counts, arriving, bounds_us)
             if load is not None:
                 learned.choices[i] = chosen = policy.choose(load, now, side.rows)
-                learned.index_changes[i] += chosen.scanned != now.scanned
+                if chosen.scanned != now.scanned:
+                    learned.index_changes[i] += 1
         side.scan(learned.choices[i].scanned)
 
 
@@ -67,37 +72,42 @@ def learn(
 
 
 def _expected(
-    learned: Learned, stream: int, side: SideState, arriving: Sequence[Rows | None], bounds_us: Int64s
+    learned: Learned,
+    stream: int,
+    side: SideState,
+    counts: Sequence[int],
+    arriving: Sequence[Rows | None],
+    bounds_us: Matrix,
 ) -> Load | None:
     """What a batch will ask of a side; None if nothing can be said of it."""
-    counts = [0 if rows is None else len(rows) for rows in arriving]
     coming = sum(counts) - counts[stream]
+    if not coming:
+        return None
     seen = learned.memories[stream].tolist()
     share = seen[SAME_KEY] / seen[COMPARED] if seen[COMPARED] else _sampled(arriving, stream)
-    if not coming or share is None:
+    if share is None:
         return None
     probes = coming * (seen[PROBES] / max(1.0, seen[ARRIVED]) if seen[PROBES] else 1.0)
     stored = side.rows + counts[stream]
-    inside = stored * _part_inside(stream, side, arriving, bounds_us)
+    others = [i for i, n in enumerate(counts) if n and i != stream]
+    reach_us = max(bounds_us[stream][i] + bounds_us[i][stream] for i in others)
+    inside = stored * _part_inside(side, arriving[stream], reach_us)
     blocks = max(1.0, probes / BLOCK_ROWS)
     return Load(probes, counts[stream], inside, stored * share + _OTHER_KEYS, inside * share, blocks)
 
 
-def _part_inside(stream: int, side: SideState, arriving: Sequence[Rows | None], bounds_us: Int64s) -> float:
+def _part_inside(side: SideState, entering: Rows | None, reach_us: int) -> float:
     """The part of a side's rows that a scan looks at: those inside the time bounds of a probe."""
-    mine = arriving[stream]
-    times = side.times_between(side.first, side.count)
-    new = mine.times if mine is not None else times[:0]
-    if not side.ordered or last_fall(new, times[-1] if len(times) else new[0] if len(new) else 0) >= 0:
+    if not side.ordered or reach_us >= INFINITE_US:
         return 1.0
-    both = [t for t in (times, new) if len(t)]
-    span = float(both[-1][-1] - both[0][0]) if both else 0.0
-    reach = max(
-        float(bounds_us[stream, i]) + float(bounds_us[i, stream])
-        for i, rows in enumerate(arriving)
-        if i != stream and rows is not None
-    )
-    return min(1.0, max(0.0, reach) / span) if span > 0 else 1.0
+    stored = side.times_between(side.first, side.count)
+    new = entering.times if entering is not None else stored[:0]
+    oldest = int(stored[0]) if len(stored) else int(new[0]) if len(new) else 0
+    newest = int(stored[-1]) if len(stored) else oldest
+    if len(new) and last_fall(new, newest) >= 0:
+        return 1.0
+    span = (int(new[-1]) if len(new) else newest) - oldest
+    return min(1.0, max(0, reach_us) / span) if span > 0 else 1.0
 
 
 def _sampled(arriving: Sequence[Rows | None], stream: int) -> float | None:

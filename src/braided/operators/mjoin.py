@@ -184,7 +184,7 @@ class FlatJoin:
         streams = len(bounds.matrix)
         self.policies = policies
         self.learned = Learned.nothing(streams, policies)
-        self.bounds_us = np.array(bounds.matrix, np.int64)
+        self._bounds = np.array(bounds.matrix, np.int64)
         self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
         self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
         self._out: Positions = np.empty((streams, 0), np.int32)
@@ -323,7 +323,7 @@ class FlatJoin:
         found = np.zeros((len(self._sides), len(rows)), np.int64)
         for partner in range(len(self._sides)):
             if partner != driver:
-                count_matches(self._sides, driver, partner, self.bounds_us, rows, found[partner])
+                count_matches(self._sides, driver, partner, self._bounds, rows, found[partner])
                 self.learned.profile_probes += len(rows)
         earlier = self.learned.profiles.get(driver, found.T[:0])
         self.learned.profiles[driver] = profile = np.concatenate([earlier, found.T])[-_PROFILED_ROWS:]
@@ -372,7 +372,7 @@ class FlatJoin:
             found = enumerate_combinations(
                 self._sides,
                 orders,
-                self.bounds_us,
+                self._bounds,
                 segments,
                 cursor,
                 self._levels,

@@ -70,28 +70,31 @@ def hash_terms(load: Load) -> tuple[float, ...]:
 
 def scan_terms(load: Load) -> tuple[float, ...]:
     """How often each operation of a scan is done: sweep, row, stretch, hit."""
+    return tuple(load.probes * n for n in (1.0, max(1.0, load.rows), _stretches(load), load.hits))
+
+
+def _stretches(load: Load) -> float:
+    """In how many stretches of 64 rows a scan finds something."""
     rows = max(1.0, load.rows)
     density = min(1.0, load.hits / rows)
     looked = 1.0 if rows <= _STRETCH else rows / _STRETCH + 0.5  # the last stretch is not full
-    stretches = looked * (1 - (1 - density) ** (rows / looked))
-    return tuple(load.probes * n for n in (1.0, rows, stretches, load.hits))
+    return float(looked * (1 - (1 - density) ** (rows / looked)))
 
 
 def hash_ns(load: Load, costs: Costs) -> float:
-    """The time a hash takes for this load."""
-    return _sum(hash_terms(load), (costs.insert, costs.probe, costs.hop, costs.found, costs.round))
+    """The time a hash takes for this load; written out, because it is asked before every batch."""
+    probe = costs.probe + load.hops * costs.hop + load.hits * costs.found
+    return load.inserts * costs.insert + load.probes * probe + load.blocks * load.hops * costs.round
 
 
 def scan_ns(load: Load, costs: Costs) -> float:
     """The time a scan takes for this load."""
-    return _sum(scan_terms(load), (costs.sweep, costs.row, costs.stretch, costs.hit))
+    rows, stretches = max(1.0, load.rows), _stretches(load)
+    swept = costs.sweep + rows * costs.row + stretches * costs.stretch
+    return load.probes * (swept + load.hits * costs.hit)
 
 
 def direction_ns(load: Load, costs: Costs, *, scanned: bool, batches: int = 1) -> float:
     """The whole cost of a direction (window-join, Eq. 1): probes, and rows that enter and leave."""
     stored = batches * costs.batch + load.inserts * costs.store
     return stored + (scan_ns if scanned else hash_ns)(load, costs)
-
-
-def _sum(terms: tuple[float, ...], weights: tuple[float, ...]) -> float:
-    return sum(t * w for t, w in zip(terms, weights, strict=True))

@@ -229,7 +229,7 @@ class Engine:
         arriving = [a.rows if a else None for a in arrivals]
         sides = [s.side if s else None for s in self.streams]
         before = self.join.learned.copy()
-        indexing.choose(self.join.policies, self.join.learned, sides, arriving, self.join.bounds_us)
+        indexing.choose(self.join.policies, self.join.learned, sides, arriving, self.bounds.matrix)
         waiting = [s.waiting if s else None for s in self.streams]
         marks: list[Mark | None] = [None] * len(self.streams)
         found = 0
