@@ -16,8 +16,13 @@ $(VENV)/ready: pyproject.toml
 demo: $(VENV)/ready
 	$(BIN)/braided demo
 
+# the tests with Spark and those without, side by side: Spark often waits
 test: check
-	$(BIN)/python -m pytest
+	@mkdir -p build; \
+	$(BIN)/python -m pytest tests/spark > build/spark-tests.txt 2>&1 & spark=$$!; \
+	$(BIN)/python -m pytest --ignore=tests/spark; here=$$?; \
+	wait $$spark; there=$$?; cat build/spark-tests.txt; \
+	[ $$here -eq 0 ] && [ $$there -eq 0 ]
 
 check: $(VENV)/ready
 	$(BIN)/ruff format --check .

@@ -63,6 +63,7 @@ def _index_and_counting() -> None:
     index.undo(hashes, link, head, 58, 0, 0, 1)
     index.expired_prefix(times, 0)
     index.last_fall(times, 0)
+    index.last_fall(_frozen(_longs(1)), 0)
 
 
 def _probe() -> None:
