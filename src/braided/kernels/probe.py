@@ -130,13 +130,13 @@ def _offered(sides, stream):
 
 
 @inlined
-def _first_members(sides, driver, block, depth, start, stop, rations):
+def _first_members(sides, driver, block, depth, start, stop, rations, rationed):
     """Driver rows start..stop with a key are the members of level 1, if they may probe; how many."""
     hashes, times, links = sides[driver, HASH], sides[driver, TIME], sides[driver, LINK]
     members = 0
     for row in range(start, stop):
         key_hash, at = np.int64(load_int64(hashes, row)), np.int64(load_int64(times, row))
-        lot = draw(draw(rations[0], key_hash), at)
+        lot = draw(draw(rations[0], key_hash), at) if rationed else np.int64(0)
         block[KEY, members] = key_hash
         block[LOT, members] = lot
         block[MEMBER, members] = row
@@ -234,7 +234,7 @@ def _open_first(sides, order, bounds, block, start, stop, rations, rationed, tal
     """Driver rows start..stop begin to look for their first partner; how many do."""
     driver, partner, depth = order[0], order[1], order.shape[0]
     if rationed or sides[partner, SCANNED]:
-        members = _first_members(sides, driver, block, depth, start, stop, rations)
+        members = _first_members(sides, driver, block, depth, start, stop, rations, rationed)
         return _open(sides, order, bounds, block, 1, members, tally)
     walking, probed = _first_block(sides, driver, partner, block, depth, start, stop)
     _bound(sides, order, bounds, block, 1, walking)

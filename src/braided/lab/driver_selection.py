@@ -7,10 +7,8 @@ batches is left out, as in the paper.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import braided as bd
 from braided.lab import driver_claims, driver_figures
 from braided.lab.driver_datasets import NAMES, dataset, query, wide
 from braided.lab.measure import Batch, Run, by_period, run
-from braided.lab.report import Report, mean_of
+from braided.lab.report import Report, committed, mean_of, quiet
 
 BASE = "timestamp"
 
@@ -42,18 +40,12 @@ class Cell:
 Cells = dict[tuple[str, str, str], Cell]
 
 
-def _nothing(_: str) -> None:
-    """Keep quiet."""
-
-
 def parameters() -> dict[str, Any]:
     """As committed."""
-    text = resources.files("braided.lab").joinpath("parameters/driver-selection.json").read_text()
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return committed("driver-selection")
 
 
-def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = _nothing) -> Report:
+def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = quiet) -> Report:
     """All experiments; writes JSON, Markdown and figures; `say` is told how far it is."""
     given = parameters()
     size = given["quick" if quick else "full"]
@@ -69,7 +61,7 @@ def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = _no
 
 
 def measured(
-    given: Mapping[str, Any], rows: int, repetitions: int, seed: int, say: Callable[[str], object] = _nothing
+    given: Mapping[str, Any], rows: int, repetitions: int, seed: int, say: Callable[[str], object] = quiet
 ) -> Cells:
     """Every data set, period and policy, so many times."""
     policies = given["policies"]

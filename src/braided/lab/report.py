@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,17 @@ Verdict = Literal["reproduced", "same direction", "not reproduced"]
 
 # Student's t, 97.5 %, by degrees of freedom
 _T = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+
+
+def committed(experiment: str) -> dict[str, Any]:
+    """A lab's parameters, as committed."""
+    text = resources.files("braided.lab").joinpath(f"parameters/{experiment}.json").read_text()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def quiet(_: str) -> None:
+    """Say nothing of how far a lab is."""
 
 
 @dataclass(frozen=True)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from braided.lab import window_index, window_overload, window_paper
-from braided.lab.report import Report
-
-
-def _nothing(_: str) -> None:
-    """Keep quiet."""
+from braided.lab.report import Report, committed, quiet
 
 
 def parameters() -> dict[str, Any]:
     """As committed."""
-    text = resources.files("braided.lab").joinpath("parameters/window-join.json").read_text()
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return committed("window-join")
 
 
-def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = _nothing) -> Report:
+def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = quiet) -> Report:
     """All experiments; writes JSON, Markdown and figures; `say` is told how far it is."""
     given = parameters()
     report = Report("window-join", seed, {**given, "quick": quick})

@@ -56,9 +56,15 @@ def choose(
 
 
 def learn(
-    learned: Learned, before: Learned, sides: Sequence[SideState | None], arrived: Sequence[int]
+    policies: Policies,
+    learned: Learned,
+    before: Learned,
+    sides: Sequence[SideState | None],
+    arrived: Sequence[int],
 ) -> None:
-    """Remember what a batch asked of every side; `before` is what was known when it began."""
+    """Remember what a batch asked of the sides that choose; `before` is what was known when it began."""
+    if all(isinstance(policies.index(i), Fixed) for i in range(len(sides))):
+        return
     everything = sum(arrived)
     counts = [
         (getattr(learned, n) - getattr(before, n)).sum(axis=0).tolist()

@@ -63,7 +63,6 @@ class StreamState:
     layout: Layout
     intake: Intake
     side: SideState
-    retention_us: int
     waiting: Waiting = field(default_factory=Waiting)
 
 
@@ -244,7 +243,9 @@ class Engine:
             self._unlearn()
             raise
         self.marks = marks
-        indexing.learn(self.join.learned, before, sides, [len(r) if r else 0 for r in arriving])
+        indexing.learn(
+            self.join.policies, self.join.learned, before, sides, [len(r) if r else 0 for r in arriving]
+        )
         self._commit(arrivals, later, found)
 
     def _unlearn(self) -> None:
@@ -345,7 +346,6 @@ class Engine:
             layout,
             Intake(layout, keys, windowed=self._windowed),
             SideState(stream.name, layout.stored_schema, stream.count_window, allocate),
-            self.bounds.retention_us(i),
         )
 
     def _stream_statistics(self, i: int) -> StreamStatistics:

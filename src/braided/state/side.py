@@ -121,7 +121,7 @@ class SideState:
         self._index_for(_MIN_ROWS)
         self._allocate = allocate
         self.floor_us = BOTTOMLESS_US  # rows with an earlier time are never found
-        self._newest = -(1 << 62)
+        self._newest = BOTTOMLESS_US
         self._lately = 0  # most rows held lately: room that the next batch needs again is not given back
         self._fell = -1  # the last row that came after a newer one
         self._since_scan = 0
@@ -211,7 +211,7 @@ class SideState:
     def expire(self, oldest: int) -> int:
         """Forget rows older than `oldest` and rows pushed out of a count window; how many."""
         before = self.rows
-        times = self._times[self.first - self.base : self.count - self.base]
+        times = self.times_between(self.first, self.count)
         self.first += index.expired_prefix(times, oldest)
         if self.window is not None:  # what left its window has left it for every time to come
             leaves = self._leaves[self.first - self.base : self.count - self.base]
@@ -232,14 +232,14 @@ class SideState:
 
     def rows_since(self, oldest: int) -> int:
         """How many rows are not older."""
-        times = self._times[self.first - self.base : self.count - self.base]
+        times = self.times_between(self.first, self.count)
         if self.ordered:
             return len(times) - int(np.searchsorted(times, oldest))
         return int(np.count_nonzero(times >= oldest))
 
     def times_since(self, oldest: int) -> Int64s:
         """The times of the rows that are not older, oldest first."""
-        times = self._times[self.first - self.base : self.count - self.base]
+        times = self.times_between(self.first, self.count)
         ordered = times if self.ordered else np.sort(times)
         return ordered[np.searchsorted(ordered, oldest) :]
 

@@ -16,16 +16,12 @@
 
 from __future__ import annotations
 
+from braided.policies.allocation.by_half_join import divide_by_half_join
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
-from braided.policies.flow import predict
-from braided.policies.sharing import cut, fill
 
 
 def allocate(question: Question, *, redistribute: bool = False) -> Allocation:
     """An equal part for each half-join."""
-    half_joins = question.model.half_joins
-    full = predict(question.model).probes
-    share = fill if redistribute else cut
-    parts = share(question.budget, [1.0] * len(half_joins), [full[h] for h in half_joins])
-    reason = f"the same for each of {len(half_joins)} half-joins"
-    return at_half_joins("equal-halfjoin", question, dict(zip(half_joins, parts, strict=True)), reason)
+    many = len(question.model.half_joins)
+    allowances = divide_by_half_join(question, [1.0] * many, redistribute=redistribute)
+    return at_half_joins("equal-halfjoin", question, allowances, f"the same for each of {many} half-joins")

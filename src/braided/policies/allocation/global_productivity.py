@@ -17,20 +17,15 @@
 
 from __future__ import annotations
 
+from braided.policies.allocation.by_half_join import divide_by_half_join
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
-from braided.policies.flow import predict
-from braided.policies.sharing import cut, fill
 
 
 def allocate(question: Question, *, redistribute: bool = False) -> Allocation:
     """Parts in proportion to productivity."""
     model = question.model
-    full = predict(model).probes
     weights = [model.productivity(h) for h in model.half_joins]
-    share = fill if redistribute else cut
-    parts = share(question.budget, weights, [full[h] for h in model.half_joins])
+    allowances = divide_by_half_join(question, weights, redistribute=redistribute)
     best = max(model.half_joins, key=model.productivity)
     reason = f"in proportion to productivity, most to {best} ({model.productivity(best):.4g} matches a probe)"
-    return at_half_joins(
-        "global-productivity", question, dict(zip(model.half_joins, parts, strict=True)), reason
-    )
+    return at_half_joins("global-productivity", question, allowances, reason)
