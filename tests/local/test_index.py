@@ -120,7 +120,7 @@ def test_oracle_changing_the_index_in_mid_run() -> None:
             batch = {n: t.slice(start, 6) for n, t in tables.items()}
             found += list(engine.step(engine.accept(batch)))
         assert_same_bag(pa.concat_tables(found), expected(query, tables))
-        assert engine.join.learned.index_changes.min() > 5
+        assert engine.tree.root.join.learned.index_changes.min() > 5
 
 
 def test_a_failed_batch_is_undone_whatever_the_index() -> None:
@@ -301,7 +301,7 @@ def test_auto_scans_when_batches_are_much_longer_than_the_window(keys: int, size
         )
         at += rows
     assert {s.index for s in engine.statistics().streams.values()} == {"scan"}
-    assert engine.join.learned.looked.sum() < 40 * sum(sizes)
+    assert engine.tree.root.join.learned.looked.sum() < 40 * sum(sizes)
 
 
 def test_a_side_is_in_order_again_once_the_rows_that_broke_it_are_gone() -> None:

@@ -216,8 +216,12 @@ def test_a_failed_batch_changes_no_budget() -> None:
         (lambda: bd.Overload(5, "2 seconds"), "not both"),
         (lambda: bd.Overload(target_batch="-2 seconds"), "above zero"),
         (lambda: bd.Overload(state_rows=5, window_split="max"), "window_split must be one of"),  # type: ignore[arg-type]
-        (lambda: joined(bd.Overload(5), ["a", "b"]), "use shed='input'"),
-        (lambda: joined(bd.Overload(target_batch="2 seconds"), ["a", "b"]), "target_batch is not available"),
+        (
+            lambda: joined(
+                bd.Overload(target_batch="2 seconds", shed="input", allocation="equal"), ["a", "b"]
+            ),
+            "target_batch rations probes",
+        ),
         (lambda: joined("much", ["a", "b"]), "must be a bd.Overload"),  # type: ignore[arg-type]
         (
             lambda: bd.JoinQuery([stream("a"), stream("b", bd.CountWindow(3))], overload=shedding(5)),

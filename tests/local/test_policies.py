@@ -195,7 +195,7 @@ def test_estimates_follow_drifting_data() -> None:
         before = live.stats()
         live.push(batch)
         after = live.stats()
-        decided = next(d for d in live._engine.join.learned.turns if d.plan.driver == 3)
+        decided = next(d for d in live._engine.tree.root.join.learned.turns if d.plan.driver == 3)
         guesses = [decided.turn.fan_out(3, partner) for partner in range(3)]
         if number == 0:
             assert guesses == [None] * 3
@@ -302,12 +302,12 @@ def test_a_failed_batch_leaves_no_trace_in_what_was_learned() -> None:
     live = windowed(tuned(order="a-greedy"))
     batches = drifting(3, 500)
     live.push(batches[0])
-    learned = live._engine.join.learned.kept()
+    learned = live._engine.tree.root.join.learned.kept()
     pieces: Any = live._engine.step(live._engine.accept(batches[1]))
     next(pieces)
     with pytest.raises(RuntimeError):
         pieces.throw(RuntimeError("stop"))
-    assert live._engine.join.learned.kept() == learned
+    assert live._engine.tree.root.join.learned.kept() == learned
 
 
 def test_what_was_learned_survives_a_snapshot() -> None:
@@ -316,5 +316,5 @@ def test_what_was_learned_survives_a_snapshot() -> None:
     for batch in batches[:3]:
         live.push(batch)
     again = windowed(tuned(order="a-greedy")).restore(live.snapshot())
-    assert again._engine.join.learned.kept() == live._engine.join.learned.kept()
+    assert again._engine.tree.root.join.learned.kept() == live._engine.tree.root.join.learned.kept()
     assert_same_bag(again.push(batches[3]), live.push(batches[3]))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,27 +10,34 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES, policies_for
+from braided.operators.tree import Arriving, Tree
+from braided.policies.choice import DRIVER_POLICIES
 from braided.policies.decisions import Rations, Turn
+from braided.query.plan_tree import Plan
 from braided.runtime.engine import Engine
+from braided.runtime.rationing import Rationing
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
 
 
-@dataclass(frozen=True)
-class Some:
+class Some(Rationing):
     """Fixed shares for every driver stream."""
 
-    shares: tuple[float, ...]
-    budget: int | None = 1
+    def __init__(self, query: bd.JoinQuery, shares: tuple[float, ...]) -> None:
+        super().__init__(query)
+        self.shares, self.limited = shares, True
 
-    def ration(self, turn: Turn, orders: Mapping[int, tuple[int, ...]], budget: float) -> Rations:
+    def begin(self, batch: int, tree: Tree, arriving: Arriving) -> None:
+        self._known = tree.foreseen(arriving)
+
+    def rations(self, operator: tuple[Plan, ...], turn: Turn) -> Rations:
+        orders = self._known[operator].orders
         allowed = {i: tuple(turn.waiting_rows[i] * s for s in self.shares) for i in orders}
-        return Rations(orders, dict.fromkeys(orders, self.shares), allowed, "fixed")
+        return Rations(orders, dict.fromkeys(orders, self.shares), allowed)
 
 
 def rationed(query: bd.JoinQuery, *shares: float) -> Engine:
-    return Engine(query, dataclasses.replace(policies_for(query), allowance=Some(shares)))
+    return Engine(query, rationing=Some(query, shares))
 
 
 def found(engine: Engine, batches: list[dict[str, pa.Table]]) -> pa.Table:

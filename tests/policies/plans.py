@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from braided.policies.plan_model import PlanModel, plan_model
-from braided.policies.plan_tree import HalfJoin, Plan, flat, half_joins, intermediates, leaves, linear
+from braided.query.plan_tree import HalfJoin, Plan, flat, half_joins, intermediates, leaves, linear
 
 AB: Plan = ("a", "b")
 ABC: Plan = (AB, "c")

@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-from braided.policies.allowance import Unlimited
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
 from braided.policies.decisions import BufferPolicy, RowPolicy, Turn, next_buffer
 
@@ -50,7 +49,3 @@ def test_probe_orders_name_every_other_stream_once(name: str) -> None:
         order = policy.order(driver, turn)
         assert sorted((driver, *order)) == [0, 1, 2]
         assert policy.order(driver, turn) == order
-
-
-def test_the_unlimited_allowance_covers_every_partner() -> None:
-    assert Unlimited().ration(TURNS[0], {0: (1, 2)}, 0).shares == {0: (1.0, 1.0)}

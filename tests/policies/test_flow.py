@@ -6,7 +6,7 @@ import pytest
 
 from braided.policies.flow import predict
 from braided.policies.plan_model import plan_model
-from braided.policies.plan_tree import HalfJoin, flat
+from braided.query.plan_tree import HalfJoin, flat
 from tests.policies.plans import AB, ABC, figure_2a, figure_10, some_models
 
 

@@ -17,8 +17,8 @@ from braided.policies.freshness import (
     tightest_bounds,
 )
 from braided.policies.plan_model import PlanModel, plan_model
-from braided.policies.plan_tree import HalfJoin, Plan, flat, linear
 from braided.policies.set_cover import Solver
+from braided.query.plan_tree import HalfJoin, Plan, flat, linear
 from tests.policies.plans import (
     AB,
     ABC,

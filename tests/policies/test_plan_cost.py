@@ -7,7 +7,7 @@ import pytest
 from braided.policies.flow import predict
 from braided.policies.plan_cost import Work, half_join_costs, operator_cost
 from braided.policies.plan_model import PlanModel
-from braided.policies.plan_tree import HalfJoin, Plan
+from braided.query.plan_tree import HalfJoin, Plan
 from tests.policies.plans import figure_2a, some_models
 
 

@@ -39,7 +39,7 @@ def run_local(
     if on_batch is not None and not callable(on_batch):
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
     whole = _whole(query, tables)
-    engine = Engine(query)
+    engine = Engine(query, repeatable=True)
     engine.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
     spent = passed = 0.0

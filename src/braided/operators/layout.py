@@ -13,20 +13,27 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
+from braided.query.join_graph import Attribute
 from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.plan_tree import Plan, operators
 from braided.query.stream import Stream
-from braided.state.keys import check_key_type
+from braided.state.keys import KeyFormat, check_key_type, key_format
 from braided.state.storable import check_storable, storable_type
 from braided.state.times import check_time_type, result_time_type
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The stored columns of one stream, and where its key and time are among them."""
+    """The stored columns of one stream, and where its key and time are among them.
+
+    `key` are the columns that its operator is keyed by, `joined` all that must be equal to others.
+    """
 
     stream: Stream
     schema: pa.Schema
     columns: tuple[str, ...]
+    key: tuple[str, ...]
+    joined: tuple[str, ...]
 
     @functools.cached_property
     def stored_schema(self) -> pa.Schema:
@@ -36,7 +43,7 @@ class Layout:
     @functools.cached_property
     def keys(self) -> list[int]:
         """Where the key columns are among the stored ones."""
-        return [self.columns.index(c) for c in self.stream.key_columns]
+        return [self.columns.index(c) for c in self.key]
 
     def place(self, column: str) -> int:
         """Where a column is among the stored ones."""
@@ -70,9 +77,10 @@ class Output:
 def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
     """What to store of a stream; missing columns and unfit types raise."""
     used = _used_columns(query, stream)
+    joined = query.graph.columns(stream.name)
     for column, use in used.items():
         _require_column(stream, column, use, schema)
-    for column in stream.key_columns:
+    for column in joined:
         check_key_type(stream, column, schema.field(column).type)
     if stream.time is not None:
         check_time_type(stream, schema.field(stream.time).type)
@@ -86,7 +94,36 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
                 f"stream {stream.name!r}: column {column!r} has type {type_}, which Arrow cannot gather "
                 f"({reason}); cast it, or leave it out with select"
             )
-    return Layout(stream, schema, columns)
+    return Layout(stream, schema, columns, _key(query, stream.name), joined)
+
+
+def key_format_of(query: JoinQuery, operator: tuple[Plan, ...], layouts: Iterable[Layout]) -> KeyFormat:
+    """How the key of an operator is read, from the streams that are known; types that cannot meet raise."""
+    known = [_typed(attribute, layouts) for attribute in query.graph.key(operator)]
+    return key_format([columns for columns in known if columns])
+
+
+def attribute_format(attribute: Attribute, layouts: Iterable[Layout]) -> KeyFormat:
+    """How columns that must be equal are compared, from the streams that are known."""
+    return key_format([_typed(attribute, layouts)])
+
+
+def check_key_types(query: JoinQuery, layouts: Sequence[Layout]) -> None:
+    """Raise if columns that must be equal have types that cannot meet."""
+    for attribute in query.graph.attributes:
+        if _typed(attribute, layouts):
+            attribute_format(attribute, layouts)
+
+
+def _typed(attribute: Attribute, layouts: Iterable[Layout]) -> list[tuple[str, pa.DataType]]:
+    schemas = {layout.stream.name: layout.schema for layout in layouts}
+    return [(f"{s}.{c}", schemas[s].field(c).type) for s, c in attribute if s in schemas]
+
+
+def _key(query: JoinQuery, stream: str) -> tuple[str, ...]:
+    """The columns of a stream that its operator is keyed by."""
+    operator = next(node for node in operators(query.tree) if stream in node)
+    return tuple(query.graph.source(a, stream)[1] for a in query.graph.key(operator))
 
 
 def output_of(query: JoinQuery, layouts: Sequence[Layout]) -> Output:
@@ -108,7 +145,7 @@ def output_of(query: JoinQuery, layouts: Sequence[Layout]) -> Output:
 
 def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:
     """Columns the query names, each with what for."""
-    used = dict.fromkeys(stream.key_columns, "key")
+    used = dict.fromkeys(query.graph.columns(stream.name), "key")
     if stream.time is not None:
         used.setdefault(stream.time, "time")
     for name, source, column in query.selected or ():

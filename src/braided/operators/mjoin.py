@@ -27,7 +27,7 @@ so both sides of "which rows are newer, at `now`" are known when a combination i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,7 @@ SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
 _PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
+Ration = Callable[[Turn], Rations | None]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,6 @@ class Learned:
     profile_probes: int = 0
     driven_rows: int = 0
     batches: int = 0
-    credit: float = 0.0
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     profiles: dict[int, Int64s] = field(default_factory=dict)
     turns: tuple[Decided, ...] = ()
@@ -143,6 +143,10 @@ class Learned:
             profiles=dict(self.profiles),
         )
 
+    def probed_since(self, before: Learned) -> int:
+        """How many probes there were since then."""
+        return int(self.probes.sum()) - int(before.probes.sum())
+
     def kept(self) -> dict[str, Any]:
         """As plain numbers, for a checkpoint; the last turns and profiles are not part of it."""
         return {
@@ -158,7 +162,6 @@ class Learned:
             "profile_probes": self.profile_probes,
             "driven_rows": self.driven_rows,
             "batches": self.batches,
-            "credit": self.credit,
             "orders": [list(self.orders.get(i, ())) for i in range(len(self.probes))],
         }
 
@@ -172,7 +175,7 @@ class Learned:
         for name in ("looked", "offered", "index_changes", "memories"):
             getattr(self, name)[:] = kept.get(name, 0)
         self.choices = [Choice(*c) for c in kept["choices"]] if kept.get("choices") else self.choices
-        for count in ("switches", "profile_probes", "driven_rows", "batches", "credit"):
+        for count in ("switches", "profile_probes", "driven_rows", "batches"):
             setattr(self, count, kept.get(count, 0))
         self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
 
@@ -180,16 +183,17 @@ class Learned:
 class FlatJoin:
     """Enumerates the new combinations of a batch, driver stream by driver stream or row by row."""
 
-    def __init__(self, bounds: Bounds, policies: Policies) -> None:
+    def __init__(self, bounds: Bounds, policies: Policies, number: int = 0) -> None:
+        """`number` tells the operators of a plan apart, so that they draw different lots."""
         streams = len(bounds.matrix)
         self.policies = policies
+        self._number = number
         self.learned = Learned.nothing(streams, policies)
         self._bounds = np.array(bounds.matrix, np.int64)
         self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
         self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
         self._out: Positions = np.empty((streams, 0), np.int32)
         self._rations: Rations | None = None
-        self.budget = policies.allowance.budget  # probes of a batch; None: no limit
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Go on from kept numbers; an index that is fixed now is not taken from them."""
@@ -205,9 +209,16 @@ class FlatJoin:
         self.learned.driven_rows += sum(b.rows for b in buffers)
 
     def combinations(
-        self, sides: Sequence[SideState], buffers: Sequence[Buffer], most_rows: int
+        self,
+        sides: Sequence[SideState],
+        buffers: Sequence[Buffer],
+        most_rows: int,
+        ration: Ration | None = None,
     ) -> Iterator[Positions]:
-        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece."""
+        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece.
+
+        With `ration` only some rows may probe: it is asked once, for the whole batch.
+        """
         if not any(b.rows for b in buffers):
             return
         self.learned.seen_rows += [b.rows for b in buffers]
@@ -215,29 +226,22 @@ class FlatJoin:
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
-        before = int(self.learned.probes.sum())
-        self._rations = self._ration(sides, buffers)
+        turn = self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers))
+        self._rations = ration(turn) if ration else None
         if isinstance(driver, RowPolicy):
             yield from self._row_by_row(driver, sides, buffers, most_rows)
         else:
             yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
-        if self.budget is not None:  # what was not used, or used too much, is settled with the next batch
-            left = self.learned.credit + self.budget - (int(self.learned.probes.sum()) - before)
-            self.learned.credit = float(min(self.budget, max(-self.budget, left)))
 
-    def _ration(self, sides: Sequence[SideState], buffers: Sequence[Buffer]) -> Rations | None:
-        """Who may probe in this batch; None if all may."""
-        if self.budget is None:
-            return None
-        turn = self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers))
-        orders = {
-            i: self.policies.probe_order.order(
-                i, dataclasses.replace(turn, order=self.learned.orders.get(i, ()))
-            )
-            for i, b in enumerate(buffers)
-            if b.rows
+    def known(self, waiting: Sequence[int], stored: Sequence[int]) -> tuple[Turn, dict[int, tuple[int, ...]]]:
+        """What is known before a batch is stored, and the order in which each input's rows would probe."""
+        seen = tuple(s + w // 2 for s, w in zip(stored, waiting, strict=True))
+        turn = self._turn(waiting, seen)
+        last = self.learned.orders
+        return turn, {
+            i: self.policies.probe_order.order(i, dataclasses.replace(turn, order=last.get(i, ())))
+            for i in range(len(waiting))
         }
-        return self.policies.allowance.ration(turn, orders, self.budget + self.learned.credit)
 
     def _buffer_by_buffer(
         self,
@@ -350,7 +354,9 @@ class FlatJoin:
         for plan in (d.plan for d in decided):
             orders[plan.driver] = plan.driver, *plan.order
             if min(plan.shares) < 1:
-                start = first_lot(self.policies.seed, self.learned.batches * 64 + plan.driver)
+                start = first_lot(
+                    self.policies.seed, (self.learned.batches * 8 + self._number) * 8 + plan.driver
+                )
                 lots_ = sides[plan.driver].lots(start, buffers[plan.driver].start, buffers[plan.driver].stop)
                 later = [_largest_lot(share) for share in plan.shares[1:]]
                 rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0]), *later

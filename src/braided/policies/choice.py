@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from braided.policies.allowance import Unlimited
-from braided.policies.decisions import AllowancePolicy, DriverPolicy, IndexPolicy, ProbeOrderPolicy
+from braided.policies.decisions import DriverPolicy, IndexPolicy, ProbeOrderPolicy
 from braided.policies.driver.consumption_rate import ConsumptionRate
 from braided.policies.driver.initial_output_size import InitialOutputSize
 from braided.policies.driver.output_rate import OutputRate
@@ -19,9 +18,8 @@ from braided.policies.index_cost import Costs
 from braided.policies.probe_order.a_greedy import AGreedy
 from braided.policies.probe_order.fixed import Fixed as FixedOrder
 from braided.policies.probe_order.selectivity import Selectivity
-from braided.policies.rationing import Rationed
 from braided.query.join_query import JoinQuery
-from braided.query.stream import Stream
+from braided.query.plan_tree import Plan
 from braided.query.tuning import Tuning
 
 DRIVER_POLICIES: dict[str, Callable[..., DriverPolicy]] = {
@@ -47,7 +45,6 @@ class Policies:
 
     driver: DriverPolicy = field(default_factory=InitialOutputSize)
     probe_order: ProbeOrderPolicy = field(default_factory=Selectivity)
-    allowance: AllowancePolicy = field(default_factory=Unlimited)
     given: dict[tuple[int, int], float] = field(default_factory=dict)
     indexes: tuple[IndexPolicy, ...] = ()  # one per stream; none means a hash for all
     seed: int = 0
@@ -57,43 +54,49 @@ class Policies:
         return self.indexes[stream] if self.indexes else Fixed(scanned=False)
 
 
-def policies_for(query: JoinQuery, costs: Callable[[], Costs] = Costs) -> Policies:
-    """The policies a query's tuning names; `costs` is asked for if an index is chosen by cost."""
-    tuning, streams = query.tuning, query.names
-    of_streams, of_pairs = _given(tuning, streams)
+def policies_for(
+    query: JoinQuery, costs: Callable[[], Costs] = Costs, operator: tuple[Plan, ...] | None = None
+) -> Policies:
+    """The policies a query's tuning names, for one operator of its plan (of the flat plan: the only one).
+
+    `costs` is asked for if an index is chosen by cost.
+    """
+    tuning, inputs = query.tuning, operator or query.names
+    of_streams, of_pairs = _given(tuning, inputs)
     options: dict[str, Any] = {"given": of_streams} if tuning.driver_stream == "consumption-rate" else {}
     driver = DRIVER_POLICIES[tuning.driver_stream](**options)
-    indexes = tuple(_index(query, stream, costs) for stream in query.streams)
-    order = PROBE_ORDER_POLICIES[tuning.probe_order]()
-    return Policies(driver, order, _allowance(query), of_pairs, indexes, tuning.seed)
+    indexes = tuple(_index(query, child, costs) for child in inputs)
+    return Policies(driver, PROBE_ORDER_POLICIES[tuning.probe_order](), of_pairs, indexes, tuning.seed)
 
 
-def _allowance(query: JoinQuery) -> AllowancePolicy:
-    overload = query.overload
-    if overload is None or overload.drops_input or overload.probes is None:
-        return Unlimited()
-    return Rationed(query.names, overload.allocation, overload.probes)
+def _index(query: JoinQuery, node: Plan, costs: Callable[[], Costs]) -> IndexPolicy:
+    """A count window by key follows the chains of a hash; without a key there is nothing to hash.
 
-
-def _index(query: JoinQuery, stream: Stream, costs: Callable[[], Costs]) -> IndexPolicy:
-    """A count window by key follows the chains of a hash; without a key there is nothing to hash."""
-    chosen = query.tuning.index_of(stream.name)
-    counts_keys = stream.count_window is not None and stream.count_window.per == "key"
-    if chosen == "auto" and not counts_keys and stream.key_columns:
+    Intermediates have what all streams have, if it is one choice for all.
+    """
+    window = None
+    if isinstance(node, str):
+        chosen = query.tuning.index_of(node)
+        window = query.streams[query.names.index(node)].count_window
+    else:
+        chosen = query.tuning.index if isinstance(query.tuning.index, str) else "auto"
+    counts_keys = window is not None and window.per == "key"
+    if chosen == "auto" and not counts_keys and not query.keyless:
         return Auto(costs())
-    return Fixed(scanned=chosen == "scan" or not stream.key_columns)
+    return Fixed(scanned=chosen == "scan" or query.keyless)
 
 
-def _given(
-    tuning: Tuning, streams: tuple[str, ...]
-) -> tuple[tuple[float, ...], dict[tuple[int, int], float]]:
-    """The user's selectivities: of all streams or none, and of pairs, in both directions."""
+def _given(tuning: Tuning, inputs: Sequence[Plan]) -> tuple[tuple[float, ...], dict[tuple[int, int], float]]:
+    """The user's selectivities: of all inputs or none, and of pairs, in both directions."""
     of_streams, of_pairs = {}, {}
     for names, value in tuning.selectivities:
-        numbers = [streams.index(name) for name in names]
+        if not all(name in inputs for name in names):
+            continue  # they meet in another operator, or one is part of an intermediate
+        numbers = [inputs.index(name) for name in names]
         if len(numbers) == 1:
             of_streams[numbers[0]] = value
         else:
             i, j = numbers
             of_pairs[i, j] = of_pairs[j, i] = value
-    return tuple(of_streams[i] for i in sorted(of_streams)), of_pairs
+    complete = len(of_streams) == len(inputs)
+    return tuple(of_streams[i] for i in sorted(of_streams)) if complete else (), of_pairs

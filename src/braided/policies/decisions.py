@@ -106,26 +106,12 @@ class ProbeOrderPolicy(Protocol):
 class Rations:
     """What part of the rows may probe, for a whole batch: by driver stream, along its probe order.
 
-    `allowed` are the probes that should come of it, `reason` says why in words.
+    `allowed` are the probes that should come of it.
     """
 
     orders: Mapping[int, tuple[int, ...]]
     shares: Mapping[int, tuple[float, ...]]
     allowed: Mapping[int, tuple[float, ...]]
-    reason: str
-
-
-class AllowancePolicy(Protocol):
-    """Chooses what part of the rows may probe each partner, once a batch."""
-
-    @property
-    def budget(self) -> int | None:
-        """Probes a batch; None: no limit, and nothing is asked."""
-        ...
-
-    def ration(self, turn: Turn, orders: Mapping[int, tuple[int, ...]], budget: float) -> Rations:
-        """Shares for every driver stream that has rows, given its probe order and what may be spent."""
-        ...
 
 
 class IndexPolicy(Protocol):

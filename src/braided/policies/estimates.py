@@ -14,7 +14,7 @@ import numpy as np
 from braided.state.keys import Int64s
 
 HALF_LIFE = 4_000
-_ENOUGH_PROBES = 100
+_ENOUGH = 100  # probes, or matches, from which on an estimate is believed
 
 
 class Estimates:
@@ -33,7 +33,7 @@ class Estimates:
     def selectivity(self) -> tuple[tuple[float | None, ...], ...]:
         """The share of pairs that match; None where too little was seen, the user's where it was given."""
         probes, pairs, matches = self.sums
-        known = (probes >= _ENOUGH_PROBES) & (pairs > 0)
+        known = ((probes >= _ENOUGH) | (matches >= _ENOUGH)) & (pairs > 0)
         share = np.divide(matches, pairs, out=np.zeros_like(pairs), where=pairs > 0)
         streams = range(len(probes))
         return tuple(

@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from braided.policies.plan_model import PlanModel, frozen
-from braided.policies.plan_tree import HalfJoin, Plan
+from braided.query.plan_tree import HalfJoin, Plan
 
 
 @dataclass(frozen=True)

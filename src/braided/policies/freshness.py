@@ -54,8 +54,8 @@ from typing import Literal
 
 from braided.policies.flow import Flow, predict
 from braided.policies.plan_model import Path, PlanModel, frozen
-from braided.policies.plan_tree import Plan
 from braided.policies.set_cover import CoverProblem, Solver, affordable, solve
+from braided.query.plan_tree import Plan
 
 Split = Literal["flow", "equal", "size"]
 _ROUNDING = 1e-9

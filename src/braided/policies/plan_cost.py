@@ -26,7 +26,7 @@ from typing import Literal
 
 from braided.policies.flow import Flow, predict
 from braided.policies.plan_model import PlanModel
-from braided.policies.plan_tree import HalfJoin, Plan
+from braided.query.plan_tree import HalfJoin, Plan
 
 Upkeep = Literal["own", "probed"]
 

@@ -48,7 +48,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from braided.policies.plan_tree import (
+from braided.query.errors import InvalidValue
+from braided.query.plan_tree import (
     HalfJoin,
     Orders,
     Plan,
@@ -61,7 +62,6 @@ from braided.policies.plan_tree import (
     operators,
     plain_orders,
 )
-from braided.query.errors import InvalidValue
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -1,16 +1,21 @@
-"""Rationed probes in the flat plan: which part of each stream's rows may probe each partner, this batch.
+"""From what operators know to a plan in numbers, and from allowances to shares of rows.
 
-The unit of time is a batch. A stream's rate is the rows that wait, a state's size what its rows may see (what
-is stored, and half of what the batch brings), a half-join's selectivity what was seen lately; where nothing
-is known one match a row is assumed. One of the allocations (`allocation.registry`) divides the budget of
-probes among the half-joins; here its answer becomes shares, because rows are drawn by lot.
+The unit of time is a batch. A stream's rate is the rows that wait, a leaf's size what its rows may see (what
+is stored, and half of what the batch brings), a half-join's selectivity what was seen lately: its own, else
+that of the other direction; where nothing is known one match a row is assumed. An intermediate's size follows
+from what feeds it (see `plan_model`), unless its state has a window of its own.
 
-All rows are stored, whatever they may probe, so a later batch with budget to spare finds every combination
-that one of its own rows completes: the join is exact again at once.
+One of the allocations (`allocation.registry`) divides the budget of probes among the half-joins; its answer
+becomes shares, because rows are drawn by lot. All rows are stored, whatever they may probe, so in a flat plan
+a later batch with budget to spare finds every combination that one of its own rows completes.
 
->>> policy = Rationed(("a", "b"), "greedy-path", budget=300)
->>> known = ((None, 0.005), (0.001, None))
->>> policy.ration(Turn((500, 700), (5000, 500), selectivity=known), {0: (1,), 1: (0,)}, 300).shares
+>>> known = {("a", "b"): Known(Turn((500, 700), (5000, 500), selectivity=((None, 0.005), (0.001, None))),
+...                            {0: (1,), 1: (0,)})}
+>>> model = model_of(("a", "b"), known)
+>>> from braided.policies.allocation.greedy_path import allocate
+>>> from braided.policies.allocation.question import Question
+>>> allowances = allocate(Question(model, 300)).allowances
+>>> rations_of(("a", "b"), known["a", "b"], allowances).shares
 {0: (0.0,), 1: (0.42857142857142855,)}
 """
 
@@ -19,60 +24,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from braided.policies.allocation.question import Allocation, Question
-from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.decisions import Rations, Turn
 from braided.policies.plan_model import PlanModel, plan_model
-from braided.policies.plan_tree import HalfJoin, Plan
+from braided.query.plan_tree import HalfJoin, Plan
 
 _ALL = 1 - 1e-9
 
 
 @dataclass(frozen=True)
-class Rationed:
-    """A budget of probes a batch, divided by one of the allocations."""
+class Known:
+    """What one operator knows when a batch begins, and in which order each input's rows would probe."""
 
-    streams: tuple[str, ...]
-    allocation: str
-    budget: int
+    turn: Turn
+    orders: Mapping[int, tuple[int, ...]]
 
-    def ration(self, turn: Turn, orders: Mapping[int, tuple[int, ...]], budget: float) -> Rations:
-        """Shares for every driver stream, along its probe order, out of what is left of the budget."""
-        model = self._model(turn, orders)
-        answer = ALLOCATIONS[self.allocation](Question(model, max(0.0, budget)))
-        shares, allowed = {}, {}
-        for driver, order in orders.items():
-            shares[driver], allowed[driver] = self._along(driver, order, turn, model, answer)
-        return Rations(dict(orders), shares, allowed, answer.reason)
 
-    def _model(self, turn: Turn, orders: Mapping[int, tuple[int, ...]]) -> PlanModel:
-        names = self.streams
-        sizes: dict[Plan, float] = {
-            n: max(1.0, float(s)) for n, s in zip(names, turn.stored_rows, strict=True)
-        }
-        selectivity: dict[Plan | HalfJoin, float] = {}
-        for i, a in enumerate(names):
-            for j, b in enumerate(names):
+def model_of(
+    plan: Plan, known: Mapping[tuple[Plan, ...], Known], windows: Mapping[Plan, float] | None = None
+) -> PlanModel:
+    """The plan in numbers; `windows` are the rows that states of intermediates hold, if they have windows."""
+    rates: dict[str, float] = {}
+    sizes: dict[Plan, float] = dict(windows or {})
+    selectivity: dict[Plan | HalfJoin, float] = {}
+    orders: dict[Plan, tuple[Plan, ...]] = {}
+    for operator, now in known.items():
+        for i, child in enumerate(operator):
+            orders[child] = tuple(operator[p] for p in now.orders[i])
+            if isinstance(child, str):
+                rates[child] = float(now.turn.waiting_rows[i])
+                sizes[child] = max(1.0, float(now.turn.stored_rows[i]))
+            for j, other in enumerate(operator):
                 if i != j:
-                    known = turn.selectivity[i][j] if turn.selectivity else None
-                    selectivity[HalfJoin(a, b)] = min(1.0, 1 / sizes[b] if known is None else known)
-        rates = {n: float(r) for n, r in zip(names, turn.waiting_rows, strict=True)}
-        told: dict[Plan, tuple[Plan, ...]] = {
-            names[d]: tuple(names[p] for p in order) for d, order in orders.items()
-        }
-        return plan_model(names, rates, sizes=sizes, selectivity=selectivity, orders=told)
+                    selectivity[HalfJoin(child, other)] = _selectivity(now.turn, i, j)
+    return plan_model(plan, rates, sizes=sizes, selectivity=selectivity, orders=orders)
 
-    def _along(
-        self, driver: int, order: tuple[int, ...], turn: Turn, model: PlanModel, answer: Allocation
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """One share per partner: of the rows that get there, how many may go on."""
-        rows = float(turn.waiting_rows[driver])
-        shares, allowed = [], []
-        for partner in order:
-            half_join = HalfJoin(self.streams[driver], self.streams[partner])
-            may = min(rows, answer.allowances.get(half_join, 0.0))
+
+def rations_of(operator: tuple[Plan, ...], now: Known, allowances: Mapping[HalfJoin, float]) -> Rations:
+    """Shares for every input of an operator, along its probe order."""
+    shares, allowed = {}, {}
+    for i, child in enumerate(operator):
+        rows = float(now.turn.waiting_rows[i])
+        part, probes = [], []
+        for partner in now.orders[i]:
+            may = min(rows, allowances.get(HalfJoin(child, operator[partner]), 0.0))
             share = may / rows if rows else 0.0
-            shares.append(1.0 if share >= _ALL else share)
-            allowed.append(may)
-            rows = may * model.productivity(half_join)
-        return tuple(shares), tuple(allowed)
+            part.append(1.0 if share >= _ALL or not rows else share)
+            probes.append(may)
+            rows = may * _selectivity(now.turn, i, partner) * max(1.0, float(now.turn.stored_rows[partner]))
+        shares[i], allowed[i] = tuple(part), tuple(probes)
+    return Rations(dict(now.orders), shares, allowed)
+
+
+def _selectivity(turn: Turn, i: int, j: int) -> float:
+    """The share of pairs that match; one match a row if nothing is known."""
+    seen = turn.selectivity
+    found = (seen[i][j] if seen[i][j] is not None else seen[j][i]) if seen else None
+    return min(1.0, 1 / max(1.0, float(turn.stored_rows[j])) if found is None else found)

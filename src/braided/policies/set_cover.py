@@ -89,6 +89,8 @@ class Cover:
 
 def solve(problem: CoverProblem, solver: Solver = "auto") -> Cover:
     """The cheapest cover found; the problem must be coverable. "auto" takes the program if SciPy is there."""
+    if not any(problem.needs):  # nothing to cover: no reason to import SciPy
+        return greedy(problem)
     if solver == "lp" or (solver == "auto" and has_scipy()):
         return lp(problem)
     return greedy(problem)

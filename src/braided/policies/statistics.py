@@ -51,13 +51,48 @@ class HalfJoinStatistics:
 
 
 @dataclass(frozen=True)
+class IntermediateStatistics:
+    """What the state of an intermediate holds now, and how many of its rows expired since the start."""
+
+    live_rows: int = 0
+    live_bytes: int = 0
+    expired_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """An analysis of who may probe: at which batch, why, what it promised, and whether it was taken."""
+
+    batch: int
+    reason: str
+    taken: bool
+
+
+@dataclass(frozen=True)
+class RationingStatistics:
+    """Rationed probes: the latest batch's `budget` (None: no limit was needed), and what it is spent on.
+
+    `freshness_share` of it keeps results fresh; `results_lost` is an estimate of all that were not found
+    since the start; `reason` says who may probe, `problem` why the budget cannot be kept, if so.
+    """
+
+    budget: int | None
+    freshness_share: float
+    results_lost: int
+    reason: str
+    adaptations: tuple[Adapted, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class Statistics:
     """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream.
 
-    `driver_streams` and `probe_orders` are of the latest batch with rows (none after a restore);
-    `driver_switches` counts the runs of rows of one driver stream (a whole buffer is one run),
-    `profile_probes` what the probe-order policy looked up to decide, `driven_rows` the rows whose turn has
-    come (all stored rows, between batches).
+    `exact_again` is the batch since which nothing is missing but what was lost before (0: nothing ever was;
+    None: results are missing now). `driver_streams` and `probe_orders` are of the latest batch with rows
+    (none after a restore); `driver_switches` counts the runs of rows of one driver stream (a whole buffer is
+    one run), `profile_probes` what the probe-order policy looked up to decide, `driven_rows` the rows whose
+    turn has come (all stored rows, between batches).
     """
 
     results: int
@@ -65,6 +100,9 @@ class Statistics:
     watermark_us: int | None
     streams: Mapping[str, StreamStatistics]
     half_joins: Mapping[tuple[str, str], HalfJoinStatistics]
+    intermediates: Mapping[str, IntermediateStatistics] = dataclasses.field(default_factory=dict)
+    rationing: RationingStatistics | None = None
+    exact_again: int | None = 0
     spilled_bytes: int = 0
     driver_streams: tuple[str, ...] = ()
     probe_orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
@@ -83,6 +121,9 @@ class Statistics:
                 f"{probing}->{probed}": dataclasses.asdict(h)
                 for (probing, probed), h in self.half_joins.items()
             },
+            "intermediates": {name: dataclasses.asdict(s) for name, s in self.intermediates.items()},
+            "rationing": dataclasses.asdict(self.rationing) if self.rationing else None,
+            "exact_again": self.exact_again,
             "spilled_bytes": self.spilled_bytes,
             "driver_streams": list(self.driver_streams),
             "probe_orders": {name: list(order) for name, order in self.probe_orders.items()},

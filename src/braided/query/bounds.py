@@ -47,6 +47,21 @@ class Bounds:
         """How far the watermark must pass a row of stream i before it can meet no row to come."""
         return max(bound for j, bound in enumerate(self.matrix[i]) if j != i)
 
+    def between(self, groups: Sequence[Sequence[int]]) -> Bounds:
+        """What holds between the newest times of groups of streams, if all bounds between them hold.
+
+        Let N be the newest time of group I. For a row of stream c in group J and every a in I,
+        `time_c - N <= time_c - time_a <= D[a][c]`; N of J is the time of some such c. So the newest times
+        differ by at most the largest over c of the smallest over a of D[a][c]. For groups of one stream
+        that is D itself; for larger ones it is necessary, not sufficient.
+        """
+        return Bounds(
+            tuple(
+                tuple(0 if i is j else max(min(self.matrix[a][c] for a in i) for c in j) for j in groups)
+                for i in groups
+            )
+        )
+
 
 def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, int]]) -> Bounds:
     """Bounds of the streams' windows and of `(first, second, low_us, high_us)` entries, closed."""

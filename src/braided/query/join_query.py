@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,9 @@ from braided.query.errors import (
     UnknownName,
     did_you_mean,
 )
+from braided.query.join_graph import JoinGraph, attributes, read_on
 from braided.query.overload import Overload
+from braided.query.plan_tree import Plan, operators, read_plan
 from braided.query.stream import Stream
 from braided.query.tuning import Tuning
 from braided.query.values import PlainDict, freeze, value_class
@@ -25,23 +28,25 @@ from braided.query.values import PlainDict, freeze, value_class
 WithinOption: TypeAlias = Mapping[tuple[str, str], Duration | tuple[Duration, Duration]]
 MAX_STREAMS = 8
 RESULT_TIME = "result_time"
+MEANING = ("streams", "on", "within", "where", "select")
 
 
 @value_class
 class JoinQuery(PlainDict):
-    """A join of two to eight streams on a common key.
+    """A join of two to eight streams on a common key, or `on` pairs of equal columns.
 
     A result is a combination of one row of each stream with equal, non-null keys, inside every
     window and `within` bound, for which `where` is true. `select` maps output names to
-    `stream.column`; without it all columns come out as `<stream>_<column>`.
+    `stream.column`; without it all columns come out as `<stream>_<column>`. With `on` the streams' own
+    keys join nothing. `plan` is a tree of operators; it never changes the result.
     """
 
     streams: Sequence[Stream]
-    on: None = None
+    on: Sequence[tuple[str, str]] | None = None
     within: WithinOption | None = dataclasses.field(default=None, kw_only=True)
     where: str | None = dataclasses.field(default=None, kw_only=True)
     select: Mapping[str, str] | None = dataclasses.field(default=None, kw_only=True)
-    plan: str = dataclasses.field(default="mjoin", kw_only=True)
+    plan: Plan = dataclasses.field(default="mjoin", kw_only=True)
     tuning: Tuning = dataclasses.field(default=Tuning(), kw_only=True)
     overload: Overload | None = dataclasses.field(default=None, kw_only=True)
     memory: None = dataclasses.field(default=None, kw_only=True)
@@ -49,17 +54,17 @@ class JoinQuery(PlainDict):
     def __post_init__(self) -> None:
         freeze(self, streams=_streams(self.streams), tuning=_tuning(self.tuning))
         freeze(self, overload=_overload(self.overload))
-        for option, value, available in (
-            ("on", self.on, None),
-            ("plan", self.plan, "mjoin"),
-            ("memory", self.memory, None),
-        ):
-            if value != available:
-                raise InvalidValue(f"{option}={value!r} is not available in this version; use {available!r}")
-        self._check_streams()
+        if self.memory is not None:
+            raise InvalidValue(f"memory={self.memory!r} is not available in this version; use None")
+        self._check_names()
+        freeze(self, on=read_on(self.on, self.names))
+        self._check_keys()
+        freeze(self, plan=read_plan(self.plan, self.names) or self.plan)
+        self.graph.check(self.tree)
         freeze(self, within=_within(self.within, self.names))
         freeze(self, select=_select(self.select, self.names))
         self._check_times()
+        self._check_windows()
         self._check_tuning()
         self._check_overload()
         if self.where is not None:
@@ -72,7 +77,29 @@ class JoinQuery(PlainDict):
         """The streams' names, in order."""
         return tuple(s.name for s in self.streams)
 
+    @functools.cached_property
+    def graph(self) -> JoinGraph:
+        """Which columns must be equal."""
+        if self.on is not None:
+            return JoinGraph(attributes(self.on))
+        keys = [s.key_columns for s in self.streams]
+        return JoinGraph(
+            tuple(tuple(zip(self.names, columns, strict=True)) for columns in zip(*keys, strict=True))
+        )
+
+    @functools.cached_property
+    def tree(self) -> Plan:
+        """The plan as nested tuples of stream names; one operator is the flat plan."""
+        if self.plan == "mjoin":
+            return self.graph.plan(self.names)
+        return self.graph.linear(self.names) if self.plan == "linear" else self.plan
+
     @property
+    def flat(self) -> bool:
+        """Whether one operator joins all streams at once."""
+        return len(operators(self.tree)) == 1
+
+    @functools.cached_property
     def bounds(self) -> Bounds:
         """The closed matrix of time bounds."""
         at = {name: i for i, name in enumerate(self.names)}
@@ -87,7 +114,7 @@ class JoinQuery(PlainDict):
     @property
     def keyless(self) -> bool:
         """Whether only `where` and times say what joins: every pair of rows is compared."""
-        return all(s.key is None for s in self.streams)
+        return self.on is None and all(s.key is None for s in self.streams)
 
     @property
     def counts(self) -> bool:
@@ -124,12 +151,12 @@ class JoinQuery(PlainDict):
     def meaning(self) -> dict[str, Any]:
         """The part of the query that decides the result."""
         said = self.to_dict()
-        return {name: said[name] for name in ("streams", "within", "where", "select") if name in said}
+        return {name: said[name] for name in MEANING if name in said}
 
     def difference(self, meaning: Mapping[str, Any]) -> str | None:
         """In which part an earlier query's meaning differs from this one's; None if it does not."""
         now = self.meaning()
-        for part in ("streams", "within", "where", "select"):
+        for part in MEANING:
             if now.get(part) != meaning.get(part):
                 return f"{part} was {meaning.get(part)!r} and is {now.get(part)!r}"
         return None
@@ -155,16 +182,14 @@ class JoinQuery(PlainDict):
             ]
         return super().from_dict(options)
 
-    def _check_streams(self) -> None:
+    def _check_names(self) -> None:
         for i, name in enumerate(self.names):
             if name in self.names[:i]:
                 raise InvalidValue(f"stream {name!r} is given twice; stream names must differ")
-        for stream in self.streams:
-            if stream.freshness is not None:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: freshness={stream.freshness!r} only goes with "
-                    "overload; leave it out"
-                )
+
+    def _check_keys(self) -> None:
+        if self.on is not None:
+            return
         if self.keyless:
             if self.where is None:
                 raise InvalidValue(
@@ -198,12 +223,34 @@ class JoinQuery(PlainDict):
                     f"stream {stream.name!r}: time is missing; {why}, so every stream needs a time column"
                 )
 
+    def _check_windows(self) -> None:
+        for stream in self.streams:
+            if stream.count_window is not None and not self.flat:
+                raise InvalidValue(
+                    f"stream {stream.name!r}: a window that counts rows needs all streams in one operator "
+                    f"(plan='mjoin', one key); this plan has {len(operators(self.tree))}; use a time window"
+                )
+            if stream.freshness is not None:
+                self._check_freshness(stream)
+
+    def _check_freshness(self, stream: Stream) -> None:
+        said = f"stream {stream.name!r}: freshness={stream.freshness!r}"
+        if self.overload is None:
+            raise InvalidValue(f"{said} only goes with overload; leave it out")
+        if stream.time is None:
+            raise InvalidValue(f"{said} needs a time column; give it time=...")
+        if stream.window_us is not None and to_us(str(stream.freshness)) < stream.window_us:
+            raise InvalidValue(
+                f"{said} must be at least the window, {to_text(stream.window_us)}; raise it, or shorten the "
+                "window"
+            )
+
     def _check_tuning(self) -> None:
         if isinstance(self.tuning.index, tuple):
             for stream, _ in self.tuning.index:
                 _known(stream, self.names, "Tuning: index")
         for stream in self.streams:
-            _check_index(stream, self.tuning.index_of(stream.name))
+            _check_index(self, stream, self.tuning.index_of(stream.name))
         for names, _ in self.tuning.selectivities:
             for stream in names:
                 _known(stream, self.names, "Tuning: selectivities")
@@ -218,12 +265,10 @@ class JoinQuery(PlainDict):
         overload = self.overload
         if overload is None:
             return
-        if overload.target_batch is not None:
-            raise InvalidValue("Overload: target_batch is not available in this version; use probes")
-        if overload.probes is not None and not overload.drops_input:
+        if overload.target_batch is not None and overload.drops_input:
             raise InvalidValue(
-                "Overload: rationed probes (shed='probes') are not available in this version; use "
-                "shed='input', which drops rows, with allocation='equal'"
+                "Overload: target_batch rations probes (shed='probes'); with shed='input' give probes, how "
+                "many rows a batch are let in"
             )
         by_window = overload.allocation.startswith("window") and overload.state_rows is None
         for i, stream in enumerate(self.streams):
@@ -243,8 +288,8 @@ class JoinQuery(PlainDict):
                 )
 
 
-def _check_index(stream: Stream, index: str) -> None:
-    if index == "hash" and stream.key is None:
+def _check_index(query: JoinQuery, stream: Stream, index: str) -> None:
+    if index == "hash" and query.keyless:
         raise InvalidValue(
             f"Tuning: index='hash' cannot serve stream {stream.name!r}, which has no key; use 'auto'"
         )

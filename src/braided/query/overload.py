@@ -55,6 +55,11 @@ class Overload(PlainDict):
         self._check_allocation()
 
     @property
+    def rations(self) -> bool:
+        """Whether probes are rationed."""
+        return not self.drops_input and (self.probes is not None or self.target_batch is not None)
+
+    @property
     def drops_input(self) -> bool:
         """Whether rows are dropped before they are stored."""
         return self.shed == "input"

@@ -5,8 +5,10 @@ A batch is processed in this order, and nothing else changes state:
 1. every stream's part is checked and judged (late, null key, accepted) at the watermark of the
    batch's start; a bad batch raises here, before anything has changed;
 2. what the watermark has passed is forgotten;
-3. accepted rows are stored (with count windows: those the new watermark has passed);
-4. the new combinations are found and handed out, piece by piece;
+3. operator by operator, producers before consumers: the rows that arrive at its inputs are stored (with
+   count windows: those the new watermark has passed), and
+4. the new combinations are found: intermediate rows, that arrive at the next operator; at the last one
+   results, handed out piece by piece;
 5. counters, the watermark and late rows are committed, and what the new watermark has passed is
    forgotten.
 
@@ -24,22 +26,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braided.operators import indexing
 from braided.operators.layout import Layout, layout_of, output_of
-from braided.operators.mjoin import Buffer, FlatJoin, Positions
+from braided.operators.mjoin import Positions
+from braided.operators.operator import Operator
 from braided.operators.results import Results
+from braided.operators.tree import Arriving, Tree
 from braided.policies.choice import Policies, policies_for
 from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
 from braided.query.bounds import INFINITE_US
 from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import Plan
 from braided.runtime.calibration import machine_costs
 from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
+from braided.runtime.rationing import Rationing
 from braided.runtime.regulation import WHOLE, Part, Regulation, Share
 from braided.runtime.settling import Waiting
+from braided.runtime.stopwatch import Stopwatch
 from braided.runtime.watermark import NONE_US, Watermark
-from braided.state.keys import KeyFormat, key_format
-from braided.state.side import Allocate, Mark, Rows, SideState, in_memory
+from braided.state.side import Allocate, Rows, SideState
 
 PIECE_ROWS = 65_536
 
@@ -67,35 +72,45 @@ class StreamState:
 
 
 class Engine:
-    """One flat join over Arrow batches."""
+    """One join over Arrow batches."""
 
     def __init__(
         self,
         query: JoinQuery,
         policies: Policies | None = None,
         *,
+        rationing: Rationing | None = None,
+        state_windows: Mapping[Plan, int] | None = None,
         allocate: Callable[[str], Allocate] | None = None,
         expire_after: bool = True,
+        measures: bool = True,
+        repeatable: bool = False,
         part: Part = WHOLE,
     ) -> None:
         """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
 
         Without `expire_after` rows are only forgotten when the next batch begins, so that the last batch
-        can be taken back by `marks`. `part` is this engine's part of a join that is spread over several.
+        can be taken back. Without `measures` the caller says how long batches take. With `repeatable` nothing
+        runs in the background. `part` is this engine's part of a join that is spread over several.
+        `policies`, `rationing` and `state_windows` (see `Tree`) are for tests and the lab.
         """
         self.query = query
-        self.marks: list[Mark | None] = [None] * len(query.streams)
-        self._allocate, self._expire_after = allocate, expire_after
+        self._expire_after, self._measures = expire_after, measures
+        self.watch = Stopwatch()  # of the latest batch
         self.bounds = query.bounds
-        self.join = FlatJoin(self.bounds, policies or policies_for(query, machine_costs))
+        self.tree = Tree(
+            query, lambda node: policies or policies_for(query, machine_costs, node), allocate, state_windows
+        )
+        self.rationing = rationing or Rationing(query, self.tree.state_windows, wait=repeatable)
         self.regulation = Regulation(query, part)
         self.watermark = Watermark([s.lateness_us for s in query.streams])
         self.counters = [Counters() for _ in query.streams]
         self.late: list[list[pa.RecordBatch]] = [[] for _ in query.streams]
         self.streams: list[StreamState | None] = [None] * len(query.streams)
         self.results = self.batches = 0
+        self.probes = 0  # of the latest batch
         self._builder: Results | None = None
-        self._known: tuple[list[StreamState | None], Results | None] = (self.streams, None)
+        self._unlearn = self._remember()
         self._windowed, self._counting = query.windowed, query.counts
 
     # what is known
@@ -107,14 +122,14 @@ class Engine:
             i = self.number(name)
             layouts[i] = layouts[i] or layout_of(self.query, self.query.streams[i], plain_schema(schema))
         known = [layout for layout in layouts if layout is not None]
-        keys = key_format([k.stream for k in known], [k.schema for k in known]) if known else None
-        builder = self._builder
-        if builder is None and keys is not None and len(known) == len(layouts):
-            builder = Results(self.query, known, output_of(self.query, known), keys)
+        output = output_of(self.query, known) if len(known) == len(layouts) else None
+        self.tree.learn(known)
+        root = self.tree.root.combining
+        if self._builder is None and output is not None and root is not None:
+            self._builder = Results(self.query, known, output, root)
         for i, layout in enumerate(layouts):
-            if layout is not None and self.streams[i] is None and keys is not None:
-                self.streams[i] = self._stream_state(i, layout, keys)
-        self._builder = builder
+            if layout is not None and self.streams[i] is None:
+                self.streams[i] = self._stream_state(layout)
 
     def number(self, name: str) -> int:
         """Which stream a name means."""
@@ -131,12 +146,17 @@ class Engine:
 
     def accept(self, batch: Mapping[str, Any], *, borrow: bool = False) -> list[Arrival | None]:
         """Check and judge every part of a batch; only schemas seen for the first time are kept."""
+        self.watch = Stopwatch()
+        with self.watch.on("accept"):
+            return self._accept(batch, borrow=borrow)
+
+    def _accept(self, batch: Mapping[str, Any], *, borrow: bool) -> list[Arrival | None]:
         parts = {}
         for name, data in batch.items():
             i = self.number(name)
             known = self.streams[i]
             parts[name] = as_batch(self.query.streams[i], data, known.layout.schema if known else None)
-        self._known = list(self.streams), self._builder
+        self._unlearn = self._remember()
         try:
             self.learn({name: part.schema for name, part in parts.items()})
             return self.regulate(self._judge(parts, borrow=borrow))
@@ -145,11 +165,14 @@ class Engine:
             raise
 
     def regulate(
-        self, arrivals: Sequence[Arrival | None], share: Share | None = None
+        self, arrivals: Sequence[Arrival | None], share: Share | None = None, cores: int = 1
     ) -> list[Arrival | None]:
         """Only the rows that overload lets in; `share` is this engine's, of a batch that is spread out."""
-        budget = self.join.policies.allowance.budget
-        self.join.budget = budget if budget is None or share is None else share.of_budget(budget)
+        if share is None:
+            rows = sum(len(a.rows) for a in arrivals if a)
+            share = Share(0, rows, rows)
+        self.rationing.share(share, cores)
+        self.regulation.see(self._later(arrivals).clock_us)
         return self.regulation.let_in(arrivals, self.batches, share)
 
     def _judge(self, parts: Mapping[str, pa.RecordBatch], *, borrow: bool) -> list[Arrival | None]:
@@ -169,8 +192,16 @@ class Engine:
         eager: bool = True,
     ) -> Iterator[pa.Table]:
         """Process a judged batch; eager pieces come as driver streams finish, others when full."""
-        later = self.watermark.after([a.newest_us if a else None for a in arrivals])
-        yield from self._run(arrivals, later, piece_rows, eager=eager)
+        yield from self.watch.each(
+            "batch", self._run(arrivals, self._later(arrivals), piece_rows, eager=eager)
+        )
+        if self._measures:
+            batch_us = self.watch.us("accept") + self.watch.us("batch")
+            self.rationing.measured(batch_us / 1e6, self.watch.us("probing") / 1e6, self.probes)
+
+    def _later(self, arrivals: Sequence[Arrival | None]) -> Watermark:
+        """The watermark once these have been processed."""
+        return self.watermark.after([a.newest_us if a else None for a in arrivals])
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
         """The results that waited for the end of all streams."""
@@ -179,33 +210,44 @@ class Engine:
 
     def statistics(self) -> Statistics:
         """An immutable picture of now."""
-        names = self.query.names
-        learned = self.join.learned
-        plans = [decided.plan for decided in learned.turns]
-        pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
+        operators = self.tree.operators
+        learned = [operator.join.learned for operator in operators]
+        plans = [(o.names, decided.plan) for o in operators for decided in o.join.learned.turns]
         return Statistics(
             results=self.results,
             batches=self.batches,
             watermark_us=self.watermark.event_us,
-            streams={name: self._stream_statistics(i) for i, name in enumerate(names)},
-            half_joins={(names[i], names[j]): self._half_join(i, j) for i, j in pairs},
-            driver_streams=tuple(names[p.driver] for p in plans),
-            probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for p in plans},
-            driver_switches=learned.switches,
-            profile_probes=learned.profile_probes,
-            driven_rows=learned.driven_rows,
+            streams={name: self._stream_statistics(i) for i, name in enumerate(self.query.names)},
+            half_joins={
+                (a, b): _half_join(operator, i, j)
+                for operator in operators
+                for i, a in enumerate(operator.names)
+                for j, b in enumerate(operator.names)
+                if i != j
+            },
+            intermediates=self.tree.statistics(),
+            rationing=self.rationing.statistics(),
+            exact_again=self.rationing.exact_since,
+            driver_streams=tuple(names[p.driver] for names, p in plans),
+            probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for names, p in plans},
+            driver_switches=sum(known.switches for known in learned),
+            profile_probes=sum(known.profile_probes for known in learned),
+            driven_rows=sum(known.driven_rows for known in learned),
         )
 
     def reasons(self) -> Iterator[str]:
         """The latest batch's decisions in words: driver streams in their order, and how they probed."""
-        names, policies = self.query.names, self.join.policies
-        for decided in self.join.learned.turns:
-            driver, turn = decided.plan.driver, decided.turn
-            yield f"{names[driver]} ({policies.driver.reason(turn, driver)})"
-            order = decided.plan.order
-            found = zip(order, policies.probe_order.fan_outs(driver, turn, order), strict=True)
-            said = [names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in found]
-            yield f"  probes {', then '.join(said)}"
+        for operator in self.tree.operators:
+            names, policies = operator.names, operator.join.policies
+            for decided in operator.join.learned.turns:
+                driver, turn = decided.plan.driver, decided.turn
+                yield f"{names[driver]} ({policies.driver.reason(turn, driver)})"
+                order = decided.plan.order
+                found = zip(order, policies.probe_order.fan_outs(driver, turn, order), strict=True)
+                said = [
+                    names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in found
+                ]
+                yield f"  probes {', then '.join(said)}"
 
     def put(self, stream: StreamState, pieces: Sequence[Rows]) -> None:
         """Put saved rows back into a stream's state, once the newest times are set."""
@@ -225,46 +267,43 @@ class Engine:
         self, arrivals: Sequence[Arrival | None], later: Watermark, piece_rows: int, *, eager: bool
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
-        arriving = [a.rows if a else None for a in arrivals]
-        sides = [s.side if s else None for s in self.streams]
-        before = self.join.learned.copy()
-        indexing.choose(self.join.policies, self.join.learned, sides, arriving, self.bounds.matrix)
+        self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us)
+        before = self.tree.start()
         waiting = [s.waiting if s else None for s in self.streams]
-        marks: list[Mark | None] = [None] * len(self.streams)
+        rationing = self.rationing.kept()
         found = 0
         try:
-            buffers = self._store(arrivals, later, marks)
-            for table in self._found(buffers, piece_rows, eager=eager):
+            arriving = self._arriving(arrivals, later)
+            self.rationing.begin(self.batches, self.tree, arriving)
+            for table in self.watch.each("probing", self._found(arriving, piece_rows, eager=eager)):
                 found += table.num_rows
                 yield table
         except BaseException:
-            self._undo(marks, waiting)
-            self.join.learned = before
+            self.tree.undo(before)
+            self._wait_again(waiting)
+            self.rationing.restore(rationing)
             self._unlearn()
             raise
-        self.marks = marks
-        indexing.learn(
-            self.join.policies, self.join.learned, before, sides, [len(r) if r else 0 for r in arriving]
-        )
+        self.probes = self.tree.done(before, arriving)
+        self.rationing.end(self.batches, self.probes, later.clock_us)
         self._commit(arrivals, later, found)
 
-    def _unlearn(self) -> None:
-        """Forget the schemas that a failed batch brought for the first time."""
-        self.streams, self._builder = self._known
+    def _remember(self) -> Callable[[], None]:
+        """What is known now; calling the answer forgets the schemas that were learned since."""
+        streams, builder, forget = list(self.streams), self._builder, self.tree.remember()
 
-    def _store(
-        self, arrivals: Sequence[Arrival | None], later: Watermark, marks: list[Mark | None]
-    ) -> list[Buffer]:
-        buffers = []
-        for i, (stream, arrival) in enumerate(zip(self.streams, arrivals, strict=True)):
-            if stream is None:
-                buffers.append(Buffer(0, 0))
-                continue
-            rows = self._ready(stream, arrival, later)
-            marks[i] = mark = stream.side.reserve(len(rows))
-            stream.side.append(rows)
-            buffers.append(Buffer(mark.count, stream.side.count))
-        return buffers
+        def unlearn() -> None:
+            self.streams, self._builder = list(streams), builder
+            forget()
+
+        return unlearn
+
+    def _arriving(self, arrivals: Sequence[Arrival | None], later: Watermark) -> Arriving:
+        """The rows that are to be stored now, by stream."""
+        return {
+            name: self._ready(stream, arrival, later) if stream else None
+            for name, stream, arrival in zip(self.query.names, self.streams, arrivals, strict=True)
+        }
 
     def _ready(self, stream: StreamState, arrival: Arrival | None, later: Watermark) -> Rows:
         """The rows to store now."""
@@ -274,23 +313,20 @@ class Engine:
         settled, stream.waiting = stream.waiting.add(rows).settle(later.us, stream.intake.empty().rows)
         return settled
 
-    def _found(self, buffers: Sequence[Buffer], piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
-        if self._builder is None:  # a stream has brought nothing yet, so nothing can match
-            self.join.pass_over(buffers)
-            return
-        sides = [s.side for s in self.streams if s is not None]
-        pieces = self.join.combinations(sides, buffers, piece_rows)
+    def _found(self, arriving: Arriving, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
+        floors_us = self.regulation.now_us
+        ration = self.rationing.rations if self.rationing.limited else None
+        pieces = self.tree.run(arriving, floors_us, piece_rows, ration)
         for piece in pieces if eager else _gathered(pieces, piece_rows):
-            table = self._builder.table(sides, piece)
+            assert self._builder is not None
+            table = self._builder.table(self.tree.of_inputs(self.tree.root), piece, floors_us)
             if table.num_rows:
                 yield table
 
-    def _undo(self, marks: Sequence[Mark | None], waiting: Sequence[Waiting | None]) -> None:
-        for stream, mark, rows in zip(self.streams, marks, waiting, strict=True):
+    def _wait_again(self, waiting: Sequence[Waiting | None]) -> None:
+        for stream, rows in zip(self.streams, waiting, strict=True):
             if stream is not None and rows is not None:
                 stream.waiting = rows
-            if stream is not None and mark is not None:
-                stream.side.undo(mark)
 
     def _commit(self, arrivals: Sequence[Arrival | None], later: Watermark, found: int) -> None:
         for i, arrival in enumerate(arrivals):
@@ -307,7 +343,7 @@ class Engine:
         self.results += found
         self.batches += 1
         self.watermark = later
-        self._known = self.streams, self._builder
+        self._unlearn = self._remember()
         sides = [s.side if s else None for s in self.streams]
         self.regulation.after(arrivals, sides, [self.oldest_us(i) for i in range(len(sides))])
         if self._expire_after:
@@ -316,7 +352,7 @@ class Engine:
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
         """Forget what the watermark has passed, or memory has no room for; lazily, where room is needed."""
-        for stream, floor_us in zip(self.streams, self.regulation.floors_us, strict=True):
+        for stream, floor_us in zip(self.streams, self.regulation.now_us, strict=True):
             if stream is not None:
                 stream.side.floor_us = floor_us
         if not self.regulation.cuts and (not self._windowed or watermark.us == NONE_US):
@@ -329,6 +365,10 @@ class Engine:
             if lazy and not (arrival and stream.side.crowded(len(arrival.rows))):
                 continue
             self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i, watermark))
+        if watermark.us != NONE_US:
+            self.tree.expire(watermark.us)
+        if self.regulation.fresh:
+            self.tree.purge(self.regulation.floors_us)
 
     def oldest_us(self, i: int, watermark: Watermark | None = None) -> int:
         """The oldest time of a stream that is still needed."""
@@ -339,17 +379,16 @@ class Engine:
             return floor_us
         return max(floor_us, watermark.us - retention_us)
 
-    def _stream_state(self, i: int, layout: Layout, keys: KeyFormat) -> StreamState:
-        stream = self.query.streams[i]
-        allocate = self._allocate(stream.name) if self._allocate else in_memory
-        return StreamState(
-            layout,
-            Intake(layout, keys, windowed=self._windowed),
-            SideState(stream.name, layout.stored_schema, stream.count_window, allocate),
-        )
+    def _stream_state(self, layout: Layout) -> StreamState:
+        name = layout.stream.name
+        keys = self.tree.above(name).keys
+        assert keys is not None
+        return StreamState(layout, Intake(layout, keys, windowed=self._windowed), self.tree.sides[name])
 
     def _stream_statistics(self, i: int) -> StreamStatistics:
         stream, counters = self.streams[i], self.counters[i]
+        operator = self.tree.above(self.query.names[i])
+        learned, place = operator.join.learned, operator.node.index(self.query.names[i])
         live = (stream.side.rows + stream.waiting.rows) if stream else 0
         held = self.regulation.held_rows[i]
         live = live if held is None else min(live, held)
@@ -364,20 +403,21 @@ class Engine:
             expired_rows=counters.expired_rows,
             cut_rows=self.regulation.cut_rows[i],
             newest_us=self.watermark.newest_us[i],
-            index="scan" if self.join.learned.choices[i].scanned else "hash",
-            index_changes=int(self.join.learned.index_changes[i]),
+            index="scan" if learned.choices[place].scanned else "hash",
+            index_changes=int(learned.index_changes[place]),
         )
 
-    def _half_join(self, i: int, j: int) -> HalfJoinStatistics:
-        allowance = None
-        learned = self.join.learned
-        for decided in learned.turns:
-            plan = decided.plan
-            if plan.driver == i:
-                allowance = None if plan.allowed is None else round(plan.allowed[plan.order.index(j)])
-        counts = (int(t[i, j]) for t in (learned.probes, learned.matches, learned.same_key))
-        probes, matches, same_key = counts
-        return HalfJoinStatistics(probes, matches, allowance, same_key)
+
+def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:
+    allowance = None
+    learned = operator.join.learned
+    for decided in learned.turns:
+        plan = decided.plan
+        if plan.driver == i:
+            allowance = None if plan.allowed is None else round(plan.allowed[plan.order.index(j)])
+    counts = (int(t[i, j]) for t in (learned.probes, learned.matches, learned.same_key))
+    probes, matches, same_key = counts
+    return HalfJoinStatistics(probes, matches, allowance, same_key)
 
 
 def _gathered(pieces: Iterator[Positions], piece_rows: int) -> Iterator[Positions]:

@@ -58,7 +58,7 @@ class Intake:
         stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
         event = self._times(stored)
         timed = event.valid
-        keyed = valid_keys([stored.column(k) for k in self._layout.keys])
+        keyed = valid_keys([stored.column(c) for c in self._layout.joined])
         late = self._late(event, watermark_us)
         keep = _both(timed, None if late is None else ~late)
         null_keys = 0 if keyed is None else int((~keyed if keep is None else ~keyed & keep).sum())

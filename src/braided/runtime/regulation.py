@@ -7,6 +7,12 @@ all else is as always. So every combination that is found satisfies the same con
 over some of the same rows. Times of rows that are not let in still move the watermark, so lateness is judged
 as in the exact join. (Windows that count rows would see fewer, and keep others longer: they are refused.)
 
+Why no result is stale
+----------------------
+A batch's clock is the largest time seen, in it or before. A row older than its stream's bound on age is below
+its floor then: it is not let in, not found, and neither is an intermediate row that holds it. The clock never
+goes back, so what is too old stays so.
+
 Why a retried batch does the same
 ---------------------------------
 Rows are picked by a seeded hash of stream, batch, key and time (and of their contents, where these are
@@ -29,6 +35,7 @@ from braided.kernels.hashing import first_lot, lots
 from braided.policies.allocation.input_rates import Arrivals, let_in
 from braided.policies.sharing import whole
 from braided.policies.window_split import split
+from braided.query.durations import to_us
 from braided.query.join_query import JoinQuery
 from braided.runtime.intake import Arrival
 from braided.state.keys import Bools, Int64s, content_hashes
@@ -68,6 +75,14 @@ class Share:
             return 0
         return budget * self.upto // self.total - budget * self.before // self.total
 
+    @property
+    def rows(self) -> int:
+        """This engine's."""
+        return self.upto - self.before
+
+
+WHOLE_BATCH = Share(0, 0, 0)  # nothing is known of it yet
+
 
 class Regulation:
     """Applies a query's `Overload`; does nothing without one."""
@@ -78,6 +93,8 @@ class Regulation:
         if self._overload is not None and self._overload.state_rows is not None:
             self._state_rows = part.of_budget(self._overload.state_rows)
         streams = len(query.streams)
+        self.freshness_us = [None if s.freshness is None else to_us(s.freshness) for s in query.streams]
+        self._clock_us = BOTTOMLESS_US
         self.rates = [0.0] * streams
         self.floors_us = [BOTTOMLESS_US] * streams
         self.held_rows: list[int | None] = [None] * streams  # None until windows are first shared out
@@ -85,22 +102,37 @@ class Regulation:
 
     @property
     def cuts(self) -> bool:
-        """Whether windows are shortened."""
-        return self._state_rows is not None
+        """Whether rows may be forgotten before the watermark says so."""
+        return self._state_rows is not None or self.fresh
 
-    def let_in(
-        self, arrivals: Sequence[Arrival | None], batch: int, share: Share | None
-    ) -> list[Arrival | None]:
+    @property
+    def fresh(self) -> bool:
+        """Whether rows may get too old for results."""
+        return any(bound is not None for bound in self.freshness_us)
+
+    def see(self, clock_us: int) -> None:
+        """A batch's clock is known; it counts for good once the batch is done."""
+        self._clock_us = clock_us
+
+    @property
+    def now_us(self) -> list[int]:
+        """The floors of the batch that runs: rows that are too old by its clock are not found either."""
+        return [
+            floor if bound is None else max(floor, self._clock_us - bound)
+            for floor, bound in zip(self.floors_us, self.freshness_us, strict=True)
+        ]
+
+    def let_in(self, arrivals: Sequence[Arrival | None], batch: int, share: Share) -> list[Arrival | None]:
         """The arrivals, with only the rows that are let in.
 
-        A row below its side's floor comes too late for memory: whether others in its batch met it would
-        depend on whose turn is first.
+        A row below its side's floor comes too late, for memory or for fresh results: whether others in its
+        batch met it would depend on whose turn is first.
         """
-        arrivals = [a and _above(a, floor_us) for a, floor_us in zip(arrivals, self.floors_us, strict=True)]
+        arrivals = [a and _above(a, floor_us) for a, floor_us in zip(arrivals, self.now_us, strict=True)]
         overload = self._overload
         if overload is None or not overload.drops_input or overload.probes is None:
             return list(arrivals)
-        budget = overload.probes if share is None else share.of_budget(overload.probes)
+        budget = share.of_budget(overload.probes)
         rows = tuple(len(a.rows) if a else 0 for a in arrivals)
         if sum(rows) <= budget:
             return list(arrivals)
@@ -117,6 +149,7 @@ class Regulation:
         self, arrivals: Sequence[Arrival | None], sides: Sequence[SideState | None], oldest: Sequence[int]
     ) -> None:
         """A batch is done: remember its rates, and cut the windows to what may be stored."""
+        self.floors_us = self.now_us
         for i, arrival in enumerate(arrivals):
             self.cut_rows[i] += arrival.cut_rows if arrival else 0
         if self._state_rows is None:

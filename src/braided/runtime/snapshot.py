@@ -2,7 +2,8 @@
 
 Per stream: its schema, its stored rows, rows that wait, late rows not yet handed back. Hashes and
 the index are computed anew. `meta` holds counters, newest times and the query's meaning, which must
-be the same on return; tuning may differ.
+be the same on return; tuning may differ, and so may the plan: intermediate rows, which are stored too, are
+then made anew from the streams' rows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
+from braided.query.values import plain
 from braided.runtime.engine import Counters, Engine, StreamState
 from braided.state import codec
 from braided.state.keys import Bools
@@ -33,6 +35,8 @@ def save(engine: Engine) -> bytes:
             parts[f"{name}/rows"] = _part(stream, stream.side.contents())
             parts[f"{name}/waiting"] = _part(stream, list(stream.waiting.pieces))
             parts[f"{name}/late"] = (stream.layout.schema, late)
+    for source, side in engine.tree.intermediates:
+        parts[f"{source.name}/rows"] = (source.schema, [rows.batch for rows in side.contents()])
     return codec.encode(_meta(engine), parts)
 
 
@@ -53,7 +57,13 @@ def load(engine: Engine, data: bytes) -> None:
             engine.put(
                 stream, [r for part in ("rows", "waiting") for r in _rows(stream, parts[f"{name}/{part}"])]
             )
-    engine.join.restore(meta)
+    if meta.get("plan", plain(engine.query.names)) == plain(engine.query.tree):
+        for source, _ in engine.tree.intermediates:
+            engine.tree.put(source, parts[f"{source.name}/rows"][1])
+        engine.tree.restore(meta)
+        engine.rationing.restore(meta.get("rationing", {}))
+    else:
+        engine.tree.rebuild(engine.regulation.floors_us)
     engine.regulation.restore(meta.get("regulation", {}))
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
@@ -70,7 +80,9 @@ def _meta(engine: Engine) -> dict[str, Any]:
             }
             for i, name in enumerate(engine.query.names)
         },
-        **engine.join.learned.kept(),
+        "plan": plain(engine.query.tree),
+        **engine.tree.kept(),
+        "rationing": engine.rationing.kept(),
         "regulation": engine.regulation.kept(),
         "results": engine.results,
         "batches": engine.batches,

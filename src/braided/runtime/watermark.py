@@ -36,6 +36,11 @@ class Watermark:
         pairs = zip(self.newest_us, self._lateness_us, strict=True)
         return min(newest - lateness for newest, lateness in pairs if newest is not None)
 
+    @property
+    def clock_us(self) -> int:
+        """The largest event time seen; `NONE_US` before any."""
+        return max((newest for newest in self.newest_us if newest is not None), default=NONE_US)
+
     def after(self, newest_us: Sequence[int | None]) -> Watermark:
         """The watermark once a batch with these newest times has been processed."""
         later = Watermark(self._lateness_us)

@@ -30,7 +30,7 @@ import os
 import secrets
 import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from braided.runtime.engine import Engine, StreamState
+from braided.runtime.engine import Engine
 from braided.spark.folders import bucket_folder
 from braided.spark.plan import ArenaPlan
 from braided.state.payload import Chunk
-from braided.state.side import Allocate, Frozen, Mark
+from braided.state.side import Allocate, Frozen, Mark, SideState
 
-FORMAT = 3
+FORMAT = 4
 _HEADER, _LOCK = "header", "lock"
 
 
@@ -84,11 +84,13 @@ class Arena:
         (self.folder / _HEADER).unlink()  # from here on the folder is not to be trusted
         try:
             self._serial = header["serial"]
-            for stream, said in zip(engine.streams, header["streams"], strict=True):
-                assert stream is not None
-                self._thaw(stream, said)
+            sides = {side.name: side for side in engine.tree.sides.values()}
+            if sides.keys() != header["sides"].keys():
+                raise ValueError("the folder belongs to another plan")
+            for name, said in header["sides"].items():
+                self._thaw(sides[name], said)
             if token != header["token"]:
-                self._undo(engine, header["previous"])
+                self._undo(sides, header["previous"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
             self.clear()
             return False
@@ -105,17 +107,16 @@ class Arena:
 
     def _write(self, engine: Engine, token: str, previous_token: str) -> None:
         assert self.folder is not None
-        streams = [self._freeze(s) for s in engine.streams if s is not None]
-        previous = [
-            self._mark(s, mark) for s, mark in zip(engine.streams, engine.marks, strict=True) if s is not None
-        ]
+        tree = engine.tree
+        sides = {side.name: self._freeze(side) for side in tree.sides.values()}
+        previous = {tree.sides[node].name: self._mark(tree.sides[node], m) for node, m in tree.marks.items()}
         header = {
             "format": FORMAT,
             "fingerprint": self.fingerprint,
             "token": token,
             "previous_token": previous_token,
             "serial": self._serial,
-            "streams": streams,
+            "sides": sides,
             "previous": previous,
         }
         self._sweep(header)
@@ -178,8 +179,7 @@ class Arena:
         reference, name = self._files.get(id(array), (None, ""))
         return name if reference is not None and reference() is array else None
 
-    def _freeze(self, stream: StreamState) -> dict[str, Any]:
-        side = stream.side
+    def _freeze(self, side: SideState) -> dict[str, Any]:
         side.adopt({what: self._placed(side.name, what, array) for what, array in side.arrays.items()})
         arrays = {
             what: [self._file_of(array), len(array), array.dtype.str] for what, array in side.arrays.items()
@@ -195,11 +195,9 @@ class Arena:
         placed[:] = array
         return placed
 
-    def _mark(self, stream: StreamState, mark: Mark | None) -> dict[str, Any]:
-        if mark is None:
-            return {}
+    def _mark(self, side: SideState, mark: Mark) -> dict[str, Any]:
         said = {f.name: getattr(mark, f.name) for f in dataclasses.fields(mark) if f.name != "chunks"}
-        return {**said, "chunks": [self._chunk(stream.side.name, chunk) for chunk in mark.chunks]}
+        return {**said, "chunks": [self._chunk(side.name, chunk) for chunk in mark.chunks]}
 
     def _chunk(self, stream: str, chunk: Chunk) -> list[Any]:
         """A chunk's place; it is written when it is first asked for."""
@@ -212,38 +210,36 @@ class Arena:
             chunk.file = name
         return [chunk.start, chunk.file, chunk.batch.num_rows]
 
-    def _thaw(self, stream: StreamState, said: dict[str, Any]) -> None:
+    def _thaw(self, side: SideState, said: dict[str, Any]) -> None:
         arrays = {
             what: self._map(name, length, np.dtype(dtype), create=False)
             for what, (name, length, dtype) in said["arrays"].items()
         }
-        chunks = [self._read(stream, *chunk) for chunk in said["chunks"]]
-        stream.side.thaw(Frozen(**said["side"]), arrays, chunks)
+        chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
+        side.thaw(Frozen(**said["side"]), arrays, chunks)
 
-    def _read(self, stream: StreamState, start: int, name: str, rows: int) -> Chunk:
+    def _read(self, side: SideState, start: int, name: str, rows: int) -> Chunk:
         assert self.folder is not None
         with pa.memory_map(str(self.folder / name)) as source:
             batch = pa.ipc.open_file(source).get_batch(0)
-        if batch.num_rows != rows or batch.schema != stream.layout.stored_schema:
+        if batch.num_rows != rows or batch.schema != side.payload.schema:
             raise ValueError(f"{name} holds other rows")
         return Chunk(start, batch, file=name)
 
-    def _undo(self, engine: Engine, previous: Sequence[dict[str, Any]]) -> None:
+    def _undo(self, sides: Mapping[str, SideState], previous: Mapping[str, dict[str, Any]]) -> None:
         """Take the last batch back."""
-        for stream, said in zip(engine.streams, previous, strict=True):
-            assert stream is not None
-            if said:
-                chunks = tuple(self._read(stream, *chunk) for chunk in said.pop("chunks"))
-                stream.side.undo(Mark(**said, chunks=chunks))
+        for name, said in previous.items():
+            chunks = tuple(self._read(sides[name], *chunk) for chunk in said.pop("chunks"))
+            sides[name].undo(Mark(**said, chunks=chunks))
 
     def _sweep(self, header: dict[str, Any]) -> None:
         """Remove files that neither the state now nor the one before needs."""
         assert self.folder is not None
         needed = {_LOCK}
-        for said in header["streams"]:
+        for said in header["sides"].values():
             needed |= {name for name, _, _ in said["arrays"].values()}
-        for said in (*header["streams"], *header["previous"]):
-            needed |= {name for _, name, _ in said.get("chunks", ())}
+        for said in (*header["sides"].values(), *header["previous"].values()):
+            needed |= {name for _, name, _ in said["chunks"]}
         for path in self.folder.iterdir():
             if path.name not in needed:
                 path.unlink()

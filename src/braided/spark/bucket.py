@@ -8,23 +8,25 @@ output may be paired with any attempt's state, and a retried batch gives the sam
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from braided.query.errors import BraidedError, InvalidValue
+from braided.query.values import plain
 from braided.runtime.engine import Counters, Engine
 from braided.runtime.intake import Arrival
 from braided.runtime.regulation import Part, Share
+from braided.runtime.stopwatch import Stopwatch
 from braided.spark import blobs, measures
 from braided.spark.arena import Arena, new_token, open_arena
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
 from braided.spark.skew import hottest_rows
-from braided.spark.stopwatch import Stopwatch
 from braided.spark.store import Chunk, Meta, State, StreamMeta
 from braided.state.keys import Int64s
-from braided.state.side import Rows
+from braided.state.side import Rows, SideState
 
 _MOST_CHUNKS = 64
 _REWRITE_ROWS = 10_000
@@ -131,8 +133,10 @@ class Bucket:
             self._rebuild(engine, meta)
         engine.counters = [Counters(**said.counters) for said in meta.streams]
         engine.results, engine.batches = meta.results, meta.batches
-        engine.join.restore(meta.learned)
         engine.regulation.restore(meta.regulation)
+        if self._same_plan(meta):
+            engine.tree.restore(meta.learned)
+            engine.rationing.restore(meta.rationing)
         return engine
 
     def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
@@ -148,6 +152,17 @@ class Bucket:
             assert stream is not None
             batches = [self._chunk(name, c, stream.layout.stored_schema) for c in said.chunks]
             engine.put(stream, [stream.intake.stored(batch) for batch in batches])
+        if not self._same_plan(meta):
+            engine.regulation.restore(meta.regulation)
+            engine.tree.rebuild(engine.regulation.floors_us)
+            return
+        for source, _ in engine.tree.intermediates:
+            pieces = [self._chunk(source.name, c, source.schema) for c in meta.intermediates[source.name]]
+            engine.tree.put(source, pieces)
+
+    def _same_plan(self, meta: Meta) -> bool:
+        """Whether the state was written by the plan that is run now; intermediates are made anew else."""
+        return bool((meta.plan or plain(self._plan.query.names)) == plain(self._plan.query.tree))
 
     def _chunk(self, stream: str, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
         where = f"bucket {self._number}, stream {stream!r}, chunk {chunk.number}"
@@ -219,37 +234,61 @@ class Bucket:
         for i, (said, stream) in enumerate(zip(meta.streams, engine.streams, strict=True)):
             assert stream is not None
             arrival = arrivals[i]
-            oldest = engine.oldest_us(i)
-            if arrival is not None and len(arrival.rows):
-                self._append(meta, said, *_since(arrival.rows, oldest))
-            for chunk in [c for c in said.chunks if c.newest_us < oldest]:
-                self._state.remove_chunk(chunk.number)
-                said.chunks.remove(chunk)
-            live = stream.side.rows + stream.waiting.rows
-            stored = sum(c.rows for c in said.chunks)
-            if len(said.chunks) > _MOST_CHUNKS or stored > 2 * live + _REWRITE_ROWS:
-                self._rewrite(meta, said, [*stream.side.contents(), *stream.waiting.pieces], oldest)
+            entered = [arrival.rows] if arrival is not None else []
+            self._keep(meta, said.chunks, entered, stream.side, stream.waiting.pieces, engine.oldest_us(i))
             said.newest_us = engine.watermark.newest_us[i]
             said.counters = dataclasses.asdict(engine.counters[i])
+        self._write_intermediates(meta, engine)
         meta.results, meta.batches = engine.results, engine.batches
-        meta.learned = engine.join.learned.kept()
-        meta.regulation = engine.regulation.kept()
+        meta.learned = engine.tree.kept()
+        meta.regulation, meta.rationing = engine.regulation.kept(), engine.rationing.kept()
         self._state.put_meta(meta.encode())
 
-    def _rewrite(self, meta: Meta, said: StreamMeta, pieces: Sequence[Rows], oldest: int) -> None:
-        """Live rows in few new chunks, instead of many small or half dead ones."""
-        old, said.chunks = said.chunks, []
-        for rows in pieces:
-            self._append(meta, said, *_since(rows, oldest))
-        for chunk in old:
-            self._state.remove_chunk(chunk.number)
+    def _write_intermediates(self, meta: Meta, engine: Engine) -> None:
+        tree = engine.tree
+        if not self._same_plan(meta):
+            for chunk in itertools.chain.from_iterable(meta.intermediates.values()):
+                self._state.remove_chunk(chunk.number)
+            meta.intermediates, tree.marks = {}, {}
+        meta.plan = plain(self._plan.query.tree)
+        for source, side in tree.intermediates:
+            mark = tree.marks.get(source.node)
+            entered = side.contents(mark.count if mark else 0)
+            chunks = meta.intermediates.setdefault(source.name, [])
+            self._keep(meta, chunks, entered, side, (), engine.watermark.us)
 
-    def _append(self, meta: Meta, said: StreamMeta, batch: pa.RecordBatch, times: Any) -> None:
+    def _keep(
+        self,
+        meta: Meta,
+        chunks: list[Chunk],
+        entered: Sequence[Rows],
+        side: SideState,
+        waiting: Sequence[Rows],
+        oldest: int,
+    ) -> None:
+        """Add what entered, remove what has expired, and tidy up where most of it has."""
+        for rows in entered:
+            self._append(meta, chunks, rows, oldest)
+        gone = [c for c in chunks if c.newest_us < oldest]
+        live = side.rows + sum(map(len, waiting))
+        stored = sum(c.rows for c in chunks) - sum(c.rows for c in gone)
+        if len(chunks) - len(gone) > _MOST_CHUNKS or stored > 2 * live + _REWRITE_ROWS:
+            gone = list(chunks)
+            for rows in (*side.contents(), *waiting):  # live rows, in few new chunks
+                self._append(meta, chunks, rows, oldest)
+        for chunk in gone:
+            self._state.remove_chunk(chunk.number)
+            chunks.remove(chunk)
+
+    def _append(self, meta: Meta, chunks: list[Chunk], rows: Rows, oldest: int) -> None:
+        batch, lasting = _since(rows, oldest)
+        if not batch.num_rows:
+            return
         start = 0
         for piece in blobs.bounded(batch):
             data = blobs.encode(piece, compressed=True)
-            newest = int(times[start : start + piece.num_rows].max())
-            said.chunks.append(Chunk(meta.next_chunk, piece.num_rows, newest, len(data)))
+            newest = int(lasting[start : start + piece.num_rows].max())
+            chunks.append(Chunk(meta.next_chunk, piece.num_rows, newest, len(data)))
             self._state.put_chunk(meta.next_chunk, data)
             meta.next_chunk += 1
             start += piece.num_rows
@@ -261,11 +300,12 @@ def _share(packed: Sequence[Packed]) -> Share:
 
 
 def _since(rows: Rows, oldest: int) -> tuple[pa.RecordBatch, Int64s]:
-    """The rows that are still needed after their own batch."""
-    alive = rows.times >= oldest
+    """The rows that are still needed after their own batch, and how long each lasts."""
+    lasting = rows.times if rows.ends is None else rows.ends
+    alive = lasting >= oldest
     if alive.all():
-        return rows.batch, rows.times
-    return rows.batch.filter(pa.array(alive)), rows.times[alive]
+        return rows.batch, lasting
+    return rows.batch.filter(pa.array(alive)), lasting[alive]
 
 
 def check_same_query(meta: Meta, plan: JoinPlan) -> None:

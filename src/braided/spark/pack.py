@@ -86,7 +86,7 @@ class Packer:
             [_cast(batch.column(f.name), f.type) for f in layout.schema], schema=layout.schema
         )
         seen.rows += batch.num_rows
-        keep = valid_keys([batch.column(c) for c in stream.key_columns])
+        keep = valid_keys([batch.column(c) for c in layout.joined])
         nulls = 0
         if stream.time is not None:
             event = times.event_times(stream, batch.column(stream.time))

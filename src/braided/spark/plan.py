@@ -8,9 +8,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from braided.operators.layout import Layout, Output, layout_of, output_of
+from braided.operators.layout import Layout, Output, key_format_of, layout_of, output_of
 from braided.query.join_query import JoinQuery
-from braided.state.keys import KeyFormat, key_format
+from braided.state.keys import KeyFormat
 
 BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM holds a blob several times
 LATE_COLUMN = "late_stream"
@@ -51,7 +51,8 @@ class JoinPlan:
     @functools.cached_property
     def keys(self) -> KeyFormat:
         """How keys are hashed."""
-        return key_format(self.query.streams, self.schemas)
+        names = self.query.names
+        return key_format_of(self.query, names, self.layouts)
 
     @functools.cached_property
     def output(self) -> Output:

@@ -75,6 +75,9 @@ class Meta:
     batches: int = 0
     learned: dict[str, Any] = field(default_factory=dict)
     regulation: dict[str, Any] = field(default_factory=dict)
+    rationing: dict[str, Any] = field(default_factory=dict)
+    plan: list[Any] = field(default_factory=list)  # empty: the flat one
+    intermediates: dict[str, list[Chunk]] = field(default_factory=dict)
 
     @property
     def watermark_us(self) -> int | None:
@@ -103,4 +106,7 @@ class Meta:
         said["streams"] = [
             StreamMeta(**{**s, "chunks": [Chunk(**c) for c in s["chunks"]]}) for s in said["streams"]
         ]
+        said["intermediates"] = {
+            name: [Chunk(**c) for c in chunks] for name, chunks in said.get("intermediates", {}).items()
+        }
         return cls(**said)

@@ -21,6 +21,7 @@ from braided.query.errors import InvalidType
 from braided.query.stream import Stream
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
+Int32s: TypeAlias = npt.NDArray[np.int32]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _COLLISION_MASK = -1  # tests clear bits of it to force collisions of inexact keys
@@ -71,14 +72,12 @@ class KeyFormat:
         return out
 
 
-def key_format(streams: Sequence[Stream], schemas: Sequence[pa.Schema]) -> KeyFormat:
-    """The format that the streams' key columns share; types that cannot meet raise."""
-    kinds = []
-    for place in range(len(streams[0].key_columns)):
-        named = [(s, s.key_columns[place]) for s in streams]
-        types = [schema.field(c).type for (_, c), schema in zip(named, schemas, strict=True)]
-        kinds.append(_common_kind([(f"{s.name}.{c}", t) for (s, c), t in zip(named, types, strict=True)]))
-    return KeyFormat(tuple(kinds))
+def key_format(places: Sequence[Sequence[tuple[str, pa.DataType]]]) -> KeyFormat:
+    """The format that key columns share: for each place of the key the columns there, by name and type.
+
+    Types that cannot meet raise.
+    """
+    return KeyFormat(tuple(_common_kind(columns) for columns in places))
 
 
 def content_hashes(batch: pa.RecordBatch) -> Int64s:

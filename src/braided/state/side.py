@@ -58,7 +58,8 @@ def in_memory(name: str, length: int, dtype: Any) -> npt.NDArray[Any]:
 class Rows:
     """Rows on their way into a side: stored columns, key hashes, times, and what else it needs.
 
-    `linked` is false where the key is null (None: all true); `checks` is the second hash.
+    `linked` is false where the key is null (None: all true); `checks` is the second hash; `ends` are for rows
+    that are made of several: the watermark that each does not survive (see `operators.inputs`).
     """
 
     batch: pa.RecordBatch
@@ -66,6 +67,7 @@ class Rows:
     times: Int64s
     linked: Bools | None = None
     checks: Int64s | None = None
+    ends: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -107,15 +109,17 @@ class SideState:
         allocate: Allocate = in_memory,
         *,
         scanned: bool = False,
+        has_ends: bool = False,
     ) -> None:
         self.name = name
         self.scanned = scanned
+        self.has_ends = has_ends  # rows end when they say so, and not by their time
         self._allocate: Allocate = in_memory  # until there are rows worth a place of their own
         self.payload = Payload(schema)
         self.window = window
         self.base = self.first = self.count = 0
         self._ranks = np.empty((0, counting.RANK_COLUMNS), np.int64)
-        self._leaves = self._checks = np.empty(0, np.int64)
+        self._leaves = self._checks = self._ends = np.empty(0, np.int64)
         self.counted = 0  # rows ever counted by a count window per stream
         self._grow_to(_MIN_ROWS)
         self._index_for(_MIN_ROWS)
@@ -181,6 +185,8 @@ class SideState:
         here = slice(start - self.base, stop - self.base)
         self._hashes[here] = rows.hashes
         self._times[here] = rows.times
+        if rows.ends is not None:
+            self._ends[here] = rows.ends
         self._link[here] = -1
         if rows.linked is not None:
             self._link[here][~rows.linked] = index.UNLINKED
@@ -209,20 +215,51 @@ class SideState:
         self._recount()
 
     def expire(self, oldest: int) -> int:
-        """Forget rows older than `oldest` and rows pushed out of a count window; how many."""
+        """Forget rows older than `oldest` and rows pushed out of a count window; how many.
+
+        Rows that have an end are forgotten if it is before `oldest`.
+        """
         before = self.rows
-        times = self.times_between(self.first, self.count)
-        self.first += index.expired_prefix(times, oldest)
+        lasting = self._ends if self.has_ends else self._times
+        here = slice(self.first - self.base, self.count - self.base)
+        self.first += index.expired_prefix(lasting[here], oldest)
         if self.window is not None:  # what left its window has left it for every time to come
             leaves = self._leaves[self.first - self.base : self.count - self.base]
             self.first += index.expired_prefix(leaves, counting.NEVER)
         self.payload.drop_before(self.first)
-        if (not self.ordered or self.window is not None) and self._since_scan > self.rows // 2:
+        in_order = self.ordered and not self.has_ends and self.window is None
+        if not in_order and self._since_scan > self.rows // 2:
             self._compact(oldest)
         if len(self._hashes) > 4 * max(self._lately, _MIN_ROWS):
             self._resize(self.rows)
         self._lately = max(self.rows, self._lately // 2)
         return before - self.rows
+
+    def words(self, column: int) -> Int64s:
+        """A stored column of whole numbers, of all rows held."""
+        parts = [np.asarray(b.column(column).to_numpy()) for b in self.payload.live(self.first)]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def discard(self, dead: Bools) -> int:
+        """Forget the first rows as far as they are dead, and all of these if they are more than half."""
+        before = self.rows
+        alive = np.flatnonzero(~dead)
+        first = int(alive[0]) if len(alive) else len(dead)
+        self.first += first
+        self.payload.drop_before(self.first)
+        self._leave_out(dead[first:])
+        return before - self.rows
+
+    def keep_newest(self, rows: int) -> int:
+        """Forget all but the latest rows; how many."""
+        before = self.rows
+        self.first = max(self.first, self.count - rows)
+        self.payload.drop_before(self.first)
+        return before - self.rows
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.keep_newest(0)
 
     def scan(self, scanned: bool) -> None:
         """Do without an index from now on, or build one; between batches."""
@@ -272,19 +309,23 @@ class SideState:
         """Use these arrays from now on; they hold what the own ones held."""
         self._hashes, self._times, self._link = arrays["hash"], arrays["time"], arrays["link"]
         self._head = arrays["head"]
+        self._ends = arrays.get("ends", self._ends)
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that `thaw` takes."""
-        return {"hash": self._hashes, "time": self._times, "link": self._link, "head": self._head}
+        ends = {"ends": self._ends} if self.has_ends else {}
+        return {"hash": self._hashes, "time": self._times, "link": self._link, "head": self._head, **ends}
 
-    def contents(self) -> list[Rows]:
-        """The rows held, for a snapshot."""
-        found, at = [], self.first
-        for batch in self.payload.live(self.first):
+    def contents(self, since: int = 0) -> list[Rows]:
+        """The rows held, for a snapshot; of them those at positions from `since` on."""
+        at = max(since, self.first)
+        found = []
+        for batch in self.payload.live(at):
             here = slice(at - self.base, at - self.base + batch.num_rows)
             linked = self._link[here] != index.UNLINKED
-            found.append(Rows(batch, self._hashes[here], self._times[here], linked))
+            ends = self._ends[here] if self.has_ends else None
+            found.append(Rows(batch, self._hashes[here], self._times[here], linked, ends=ends))
             at += batch.num_rows
         return found
 
@@ -294,6 +335,7 @@ class SideState:
             self._hashes,
             self._times,
             self._link,
+            *([self._ends] if self.has_ends else []),
             *counted,
             *([self._checks] if self._owns_checks() else []),
         ]
@@ -315,15 +357,20 @@ class SideState:
             )  # fmt: skip
 
     def _compact(self, oldest: int) -> None:
-        """Rebuild without dead rows, if they are more than half."""
+        """Look for dead rows, and leave them out if they are more than half."""
         here = slice(self.first - self.base, self.count - self.base)
-        dead = self._times[here] < oldest
+        dead = (self._ends if self.has_ends else self._times)[here] < oldest
         if self.window is not None:
             dead |= self._leaves[here] != counting.NEVER
+        self._leave_out(dead)
+        self._since_scan = 0
+
+    def _leave_out(self, dead: Bools) -> None:
+        """Rebuild without dead rows, if they are more than half."""
         if 2 * int(dead.sum()) > self.rows:
+            here = slice(self.first - self.base, self.count - self.base)
             self.payload.keep(self.first, ~dead)  # first, because it is all that can fail
             self._rebuild(here, ~dead)
-        self._since_scan = 0
 
     def _make_room(self, rows: int) -> None:
         if self.count + rows > _MAX_POSITION:
@@ -388,6 +435,8 @@ class SideState:
         self._hashes = self._allocate("hash", size, np.int64)
         self._times = self._allocate("time", size, np.int64)
         self._link = self._allocate("link", size, np.int32)
+        if self.has_ends:
+            self._ends = self._allocate("ends", size, np.int64)
         if self.window is not None:
             self._ranks = np.empty((size, counting.RANK_COLUMNS), np.int64)
             self._leaves = np.empty(size, np.int64)

@@ -28,8 +28,9 @@ Row: TypeAlias = dict[str, Any]
 
 def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
     """The exact result of a query over tables of accepted rows, by nested loops."""
-    streams = [_Rows(stream, tables[stream.name]) for stream in query.streams]
-    found = [c for c in _same_key(streams) if _inside(query, streams, c) and _where(query, streams, c)]
+    streams = [_Rows(query, stream, tables[stream.name]) for stream in query.streams]
+    candidates = _same_key(streams) if query.on is None else _equal_columns(query, streams)
+    found = [c for c in candidates if _inside(query, streams, c) and _where(query, streams, c)]
     return _table(query, streams, found)
 
 
@@ -55,14 +56,21 @@ def assert_same_bag(actual: pa.Table, wanted: pa.Table) -> None:
 class _Rows:
     """One stream's rows: keys and times as Python values."""
 
-    def __init__(self, stream: Stream, table: pa.Table) -> None:
+    def __init__(self, query: JoinQuery, stream: Stream, table: pa.Table) -> None:
         self.stream, self.table = stream, table
-        columns = [[_comparable(v) for v in table[c].to_pylist()] for c in stream.key_columns]
+        names = stream.key_columns if query.on is None else _own_columns(query, stream.name)
+        columns = [[_comparable(v) for v in table[c].to_pylist()] for c in names]
         self.keys = list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
         self.times: list[Any] = _times(table[stream.time]) if stream.time else [0] * table.num_rows
         self.null_free = [
             None not in key and time is not None for key, time in zip(self.keys, self.times, strict=True)
         ]
+
+
+def _own_columns(query: JoinQuery, stream: str) -> tuple[str, ...]:
+    """The columns of a stream that `on` names."""
+    ends = [end for pair in query.on or () for end in pair]
+    return tuple(sorted({e.split(".", 1)[1] for e in ends if e.split(".", 1)[0] == stream}))
 
 
 def _times(column: pa.ChunkedArray) -> list[int | None]:
@@ -81,6 +89,27 @@ def _same_key(streams: Sequence[_Rows]) -> Iterator[tuple[int, ...]]:
         groups.append(group)
     for key in groups[0]:
         yield from itertools.product(*(g.get(key, []) for g in groups))
+
+
+def _equal_columns(query: JoinQuery, streams: Sequence[_Rows]) -> Iterator[tuple[int, ...]]:
+    """Combinations in which both columns of every pair of `on` are equal, stream by stream."""
+    values = {
+        (r.stream.name, c): [_comparable(v) for v in r.table[c].to_pylist()]
+        for r in streams
+        for c in r.table.column_names
+    }
+    number = {r.stream.name: i for i, r in enumerate(streams)}
+    pairs = [tuple(tuple(end.split(".", 1)) for end in pair) for pair in query.on or ()]
+
+    def value(chosen: tuple[int, ...], column: Any) -> Any:
+        return values[column][chosen[number[column[0]]]]
+
+    found: list[tuple[int, ...]] = [()]
+    for i, rows in enumerate(streams):
+        here = [p for p in pairs if max(number[p[0][0]], number[p[1][0]]) == i]
+        longer = ((*c, n) for c in found for n in range(len(rows.keys)) if rows.null_free[n])
+        found = [c for c in longer if all(value(c, a) == value(c, b) for a, b in here)]
+    yield from found
 
 
 def _inside(query: JoinQuery, streams: Sequence[_Rows], chosen: tuple[int, ...]) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from braided.policies.allocation.best_halfjoin import allocate
 from braided.policies.allocation.question import Question
 from braided.policies.plan_model import plan_model
-from braided.policies.plan_tree import HalfJoin, Plan, flat
+from braided.query.plan_tree import HalfJoin, Plan, flat
 from tests.policies.plans import AB, figure_2a, figure_10
 
 

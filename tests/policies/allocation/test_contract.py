@@ -15,8 +15,8 @@ from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import predict
 from braided.policies.freshness import tightest_bounds
 from braided.policies.plan_model import PlanModel, plan_model
-from braided.policies.plan_tree import Plan, flat
 from braided.query.overload import ProbeAllocation
+from braided.query.plan_tree import Plan, flat
 from tests.policies.plans import AB, ABC, figure_2a, figure_4, figure_10, reachable_bounds, some_models
 
 

@@ -10,7 +10,7 @@ from braided.policies.allocation.greedy_path import allocate
 from braided.policies.allocation.question import Question
 from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel
-from braided.policies.plan_tree import HalfJoin
+from braided.query.plan_tree import HalfJoin
 from tests.policies.plans import AB, figure_4, figure_10, some_models
 
 

@@ -7,7 +7,7 @@ import pytest
 from braided.policies.allocation import equal_best, equal_halfjoin, global_productivity, selectivity_best
 from braided.policies.allocation.question import Allocation, Question
 from braided.policies.flow import predict
-from braided.policies.plan_tree import HalfJoin
+from braided.query.plan_tree import HalfJoin
 from tests.policies.plans import AB, figure_10, some_models
 
 FIGURE_10 = Question(figure_10(), 300)

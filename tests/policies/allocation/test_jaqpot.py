@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -13,8 +15,8 @@ from braided.policies.allocation.question import Question
 from braided.policies.flow import predict
 from braided.policies.freshness import plan_freshness, staleness, tightest_bounds
 from braided.policies.plan_model import PlanModel, plan_model
-from braided.policies.plan_tree import linear
 from braided.policies.set_cover import Solver
+from braided.query.plan_tree import linear
 from tests.policies.plans import (
     AB,
     figure_10,
@@ -101,3 +103,16 @@ def test_a_full_analysis_of_ten_streams_takes_less_than_50_ms(solver: Solver) ->
     plan_freshness(figure_10(), {"a": 20.0}, 300, solver=solver)  # the first call imports SciPy
     fastest = [min(analysis_seconds(seed, solver) for _ in range(3)) for seed in range(6)]
     assert max(fastest) < 0.050
+
+
+def test_without_bounds_scipy_is_not_imported() -> None:
+    """It takes 0.7 s, and was imported in every process to cover nothing."""
+    code = """
+import sys
+from braided.policies.allocation.jaqpot import allocate
+from braided.policies.allocation.question import Question
+from tests.policies.plans import figure_10
+allocate(Question(figure_10(), 300.0))
+assert "scipy" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

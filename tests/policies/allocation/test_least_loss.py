@@ -14,7 +14,7 @@ from braided.policies.allocation.question import Question
 from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, plan_model
-from braided.policies.plan_tree import HalfJoin, Plan, flat, leaves, linear, operators
+from braided.query.plan_tree import HalfJoin, Plan, flat, leaves, linear, operators
 from tests.policies.plans import random_plan, some_models
 
 BUSHY: Plan = (("a", "b"), ("c", "d"))

@@ -11,7 +11,7 @@ With more than two inputs a direction, one input's rows through all half-joins, 
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
->>> from braided.policies.plan_tree import HalfJoin
+>>> from braided.query.plan_tree import HalfJoin
 >>> model = plan_model(("a", "b"), {"a": 500, "b": 700}, sizes={"a": 5000, "b": 500},
 ...     selectivity={HalfJoin("a", "b"): 0.005, HalfJoin("b", "a"): 0.001})
 >>> answer = allocate(Question(model, 300))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from braided.policies.allocation.question import Question
 from braided.policies.flow import predict
-from braided.policies.plan_tree import HalfJoin
 from braided.policies.sharing import cut, fill
+from braided.query.plan_tree import HalfJoin
 
 
 def divide_by_half_join(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from braided.policies.allocation.greedy_path import best_first
 from braided.policies.allocation.question import Question, local_paths, spread
 from braided.policies.flow import predict
-from braided.policies.plan_tree import HalfJoin
 from braided.policies.sharing import cut, fill
+from braided.query.plan_tree import HalfJoin
 
 
 def divide_by_operator(

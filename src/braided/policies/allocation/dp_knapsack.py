@@ -16,7 +16,7 @@ in 250 parts. What rounding leaves over goes to the best path that it is enough 
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
->>> from braided.policies.plan_tree import HalfJoin
+>>> from braided.query.plan_tree import HalfJoin
 >>> model = plan_model((("a", "b"), "c"), {"a": 100, "b": 100, "c": 100},  # Figure 4
 ...     sizes={"a": 50, "b": 40, "c": 10, ("a", "b"): 10},
 ...     selectivity={HalfJoin("a", "b"): 1 / 110, HalfJoin("b", "a"): 1 / 110, HalfJoin(("a", "b"), "c"): 0.1,

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
 from braided.policies.plan_model import PlanModel
-from braided.policies.plan_tree import HalfJoin, Plan, label
+from braided.query.plan_tree import HalfJoin, Plan, label
 
 Floats: TypeAlias = NDArray[np.float64]
 _STEP = 0.05

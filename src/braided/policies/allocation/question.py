@@ -16,7 +16,7 @@ from typing import TypeAlias
 from braided.policies.flow import Flow, predict
 from braided.policies.freshness import FreshnessPlan
 from braided.policies.plan_model import Path, PlanModel, frozen
-from braided.policies.plan_tree import HalfJoin, Plan, label
+from braided.query.plan_tree import HalfJoin, Plan, label
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from braided.policies.allocation.by_operator import divide_by_operator
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
-from braided.policies.plan_tree import label
+from braided.query.plan_tree import label
 
 
 def allocate(question: Question, *, redistribute: bool = False) -> Allocation:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from braided.query.errors import InvalidValue
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
 
 Plan: TypeAlias = "str | tuple[Plan, ...]"
 
@@ -61,6 +61,40 @@ def linear(streams: Sequence[str]) -> Plan:
     for stream in streams[1:]:
         plan = (plan, stream)
     return plan
+
+
+def read_plan(plan: object, streams: Sequence[str]) -> Plan | None:
+    """A plan as a user gives it, in tuples: None stands for the flat one; bad ones raise.
+
+    >>> read_plan([["a", "b"], "c"], ["a", "b", "c"])
+    (('a', 'b'), 'c')
+    """
+    if plan in ("mjoin", "linear"):
+        return None
+    if not isinstance(plan, tuple | list):
+        wrong = InvalidValue if isinstance(plan, str) else InvalidType
+        raise wrong(
+            "plan must be 'mjoin', 'linear' or nested tuples of stream names such as "
+            f"(('a', 'b'), 'c'); got {plan!r}"
+        )
+    tree = _as_tuples(plan)
+    check_plan(tree)
+    named = leaves(tree)
+    for name in named:
+        if name not in streams:
+            raise UnknownName(f"plan: no stream {name!r}; {did_you_mean(name, streams)}")
+    missing = [name for name in streams if name not in named]
+    if missing:
+        raise InvalidValue(f"plan: stream {missing[0]!r} is missing; every stream must be in it once")
+    return tree
+
+
+def _as_tuples(plan: object) -> Plan:
+    if isinstance(plan, str):
+        return plan
+    if not isinstance(plan, tuple | list):
+        raise InvalidType(f"plan: a node must be a stream's name or a tuple of nodes; got {plan!r}")
+    return tuple(_as_tuples(child) for child in plan)
 
 
 def check_plan(plan: Plan) -> None:

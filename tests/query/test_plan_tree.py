@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from braided.policies.plan_tree import (
+from braided.query.errors import BraidedError
+from braided.query.plan_tree import (
     HalfJoin,
     Plan,
     ascent,
@@ -17,7 +18,6 @@ from braided.policies.plan_tree import (
     linear,
     operators,
 )
-from braided.query.errors import BraidedError
 
 BUSHY: Plan = (("a", "b"), ("c", "d"))
 WIDE: Plan = (("a", "b", "c"), "d")

@@ -1,0 +1,265 @@
+"""A plan's operators and the states between them: new rows of the streams in, combinations of the root out.
+
+In a batch the operators run one after the other, producers before consumers. What arrives at an operator's
+inputs is stored first; then the combinations it completes are found, and are what arrives at the next one. A
+batch that fails is taken back from `marks`: nothing is forgotten while it runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braided.operators.inputs import Input, leaf
+from braided.operators.layout import Layout, check_key_types
+from braided.operators.mjoin import Buffer, Learned, Positions
+from braided.operators.operator import Operator
+from braided.policies.choice import Policies
+from braided.policies.decisions import Rations, Turn
+from braided.policies.rationing import Known
+from braided.policies.statistics import IntermediateStatistics
+from braided.query.bounds import INFINITE_US
+from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import Plan, label, operators
+from braided.state.side import BOTTOMLESS_US, Allocate, Mark, Rows, SideState, in_memory
+from braided.state.storable import no_rows
+
+Arriving = dict[Plan, Rows | None]  # what is to be stored, by input
+RationOperator = Callable[[tuple[Plan, ...], Turn], Rations | None]
+_PIECE_ROWS = 1 << 18
+
+
+class Tree:
+    """The operators of one plan, producers first, and the states of all their inputs.
+
+    `state_windows` say how many rows an intermediate's state holds: lossy, for the lab. Else intermediate
+    rows expire with their first expiring component.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        policies: Callable[[tuple[Plan, ...]], Policies],
+        allocate: Callable[[str], Allocate] | None = None,
+        state_windows: Mapping[Plan, int] | None = None,
+    ) -> None:
+        self._query, self._allocate = query, allocate
+        self.operators = [
+            Operator(query, node, number, policies(node)) for number, node in enumerate(operators(query.tree))
+        ]
+        self.state_windows = dict(state_windows or {})
+        self.sides: dict[Plan, SideState] = {}
+        self.inputs: dict[Plan, Input] = {}
+        self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
+        self.rebuilt: set[Plan] = set()  # intermediates made anew since the state was last written
+        self._expired: dict[Plan, int] = {}
+
+    @property
+    def root(self) -> Operator:
+        """The operator that finds results."""
+        return self.operators[-1]
+
+    @property
+    def intermediates(self) -> list[tuple[Input, SideState]]:
+        """What lower operators made."""
+        return [(self.inputs[o.node], self.sides[o.node]) for o in self.operators if o.node in self.sides]
+
+    def above(self, node: Plan) -> Operator:
+        """The operator that a stream or an intermediate is an input of."""
+        return next(operator for operator in self.operators if node in operator.node)
+
+    def of_inputs(self, operator: Operator) -> list[SideState]:
+        """The states of an operator's inputs, once all are known."""
+        return [self.sides[child] for child in operator.node]
+
+    # what is known
+
+    def learn(self, layouts: Sequence[Layout]) -> None:
+        """The schemas of some streams are known; types that cannot meet raise, and nothing has changed."""
+        check_key_types(self._query, layouts)
+        for layout in layouts:
+            self.inputs.setdefault(layout.stream.name, leaf(layout))
+        for operator in self.operators:
+            operator.learn([self.inputs.get(child) for child in operator.node], layouts)
+            if operator.combining is not None:
+                self.inputs.setdefault(operator.node, operator.combining.output)
+        for layout in layouts:
+            if (name := layout.stream.name) not in self.sides:
+                self.sides[name] = self._side(name, layout.stored_schema)
+        for operator in self.operators[:-1]:
+            if operator.node in self.inputs and operator.node not in self.sides:
+                self.sides[operator.node] = self._side(operator.node, self.inputs[operator.node].schema)
+
+    def remember(self) -> Callable[[], None]:
+        """What is known now; calling the answer goes back to it."""
+        sides, inputs = dict(self.sides), dict(self.inputs)
+        known = [(o, o.combining, o.keys) for o in self.operators]
+
+        def forget() -> None:
+            self.sides, self.inputs = sides, inputs
+            for operator, combining, keys in known:
+                operator.combining, operator.keys = combining, keys
+
+        return forget
+
+    def start(self) -> list[Learned]:
+        """A batch begins: a copy of what every operator has learned, to go back to."""
+        self.marks = {}
+        return [operator.join.learned.copy() for operator in self.operators]
+
+    # a batch
+
+    def run(
+        self, arriving: Arriving, floors_us: Sequence[int], most_rows: int, ration: RationOperator | None
+    ) -> Iterator[Positions]:
+        """The new combinations of the last operator, at most `most_rows` at a time."""
+        for operator in self.operators[:-1]:
+            pieces = self._combinations(operator, arriving, _PIECE_ROWS, ration)
+            arriving[operator.node] = self._made(operator, pieces, floors_us)
+        yield from self._combinations(self.root, arriving, most_rows, ration)
+
+    def undo(self, before: Sequence[Learned]) -> None:
+        """Take back what was stored and learned in a batch that failed."""
+        for node, mark in self.marks.items():
+            self.sides[node].undo(mark)
+        self.marks = {}
+        for operator, learned in zip(self.operators, before, strict=True):
+            operator.join.learned = learned
+
+    def done(self, before: Sequence[Learned], arrived: Arriving) -> int:
+        """A batch is done: remember what it asked of the inputs; how many probes it took."""
+        probes = 0
+        for operator, learned in zip(self.operators, before, strict=True):
+            sides = [self.sides.get(child) for child in operator.node]
+            operator.remember(learned, sides, [arrived.get(child) for child in operator.node])
+            probes += operator.join.learned.probed_since(learned)
+        return probes
+
+    def foreseen(self, arriving: Arriving) -> dict[tuple[Plan, ...], Known]:
+        """What every operator knows before anything of a batch is stored."""
+        found = {}
+        for operator in self.operators:
+            rows = [len(r) if (r := arriving.get(child)) is not None else 0 for child in operator.node]
+            stored = [self.sides[child].rows if child in self.sides else 0 for child in operator.node]
+            found[operator.node] = Known(*operator.join.known(rows, stored))
+        return found
+
+    def expire(self, watermark_us: int) -> None:
+        """Forget intermediate rows that the watermark has passed, or that are too many for their window."""
+        for source, side in self.intermediates:
+            window = self.state_windows.get(source.node)
+            gone = side.expire(watermark_us) if window is None else side.keep_newest(window)
+            self._expired[source.node] = self._expired.get(source.node, 0) + gone
+
+    def purge(self, floors_us: Sequence[int]) -> None:
+        """Forget intermediate rows that hold a row below its stream's floor."""
+        number = {name: i for i, name in enumerate(self._query.names)}
+        for source, side in self.intermediates:
+            dead = np.zeros(side.rows, np.bool_)
+            for stream, place in source.times.items():
+                if floors_us[number[stream]] > BOTTOMLESS_US:
+                    dead |= side.words(place) < floors_us[number[stream]]
+            self._expired[source.node] = self._expired.get(source.node, 0) + side.discard(dead)
+
+    # from and to a checkpoint
+
+    def put(self, source: Input, pieces: Sequence[pa.RecordBatch]) -> None:
+        """Put saved intermediate rows back."""
+        above = self.above(source.node)
+        for batch in pieces:
+            self.sides[source.node].append(above.entering(source, batch, self._retention_us))
+
+    def rebuild(self, floors_us: Sequence[int], nodes: Collection[Plan] | None = None) -> None:
+        """Make intermediate rows (all, or some) anew from stored rows; nothing is emitted or learned."""
+        for operator in self.operators[:-1]:
+            if operator.combining is None or (nodes is not None and operator.node not in nodes):
+                continue
+            self.rebuilt.add(operator.node)
+            before, side = operator.join.learned.copy(), self.sides[operator.node]
+            side.clear()
+            sides = self.of_inputs(operator)
+            buffers = [Buffer(s.first, s.count) for s in sides]
+            pieces = operator.join.combinations(sides, buffers, _PIECE_ROWS)
+            if (rows := self._made(operator, pieces, floors_us)) is not None:
+                side.append(rows)
+            operator.join.learned = before
+
+    def rebuild_probes(self, node: Plan) -> int:
+        """About how many probes it takes to make an intermediate's rows anew."""
+        operator = next(o for o in self.operators if o.node == node)
+        rows = sum(self.sides[child].rows for child in operator.node if child in self.sides)
+        return rows + (self.sides[node].rows if node in self.sides else 0) * (len(operator.node) - 2)
+
+    def kept(self) -> dict[str, Any]:
+        """What the operators have learned, as plain numbers; the last one's first."""
+        first, *others = (operator.join.learned.kept() for operator in self.operators[::-1])
+        return {**first, "operators": others}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what was learned with the same plan."""
+        for operator, said in zip(self.operators[::-1], [kept, *kept.get("operators", ())], strict=True):
+            operator.join.restore(said)
+
+    def statistics(self) -> dict[str, IntermediateStatistics]:
+        """Of the intermediates, by name."""
+        return {
+            label(source.node): IntermediateStatistics(
+                side.rows, side.nbytes, self._expired.get(source.node, 0)
+            )
+            for source, side in self.intermediates
+        }
+
+    # parts of the above
+
+    def _combinations(
+        self, operator: Operator, arriving: Arriving, most_rows: int, ration: RationOperator | None
+    ) -> Iterator[Positions]:
+        """Store what arrives at an operator's inputs, and find what it completes."""
+        sides = [self.sides.get(child) for child in operator.node]
+        rows = [arriving.get(child) for child in operator.node]
+        operator.choose_indexes(sides, rows)
+        buffers = []
+        for child, side, entering in zip(operator.node, sides, rows, strict=True):
+            if side is None:
+                buffers.append(Buffer(0, 0))
+                continue
+            self.marks[child] = mark = side.reserve(0 if entering is None else len(entering))
+            if entering is not None:
+                side.append(entering)
+            buffers.append(Buffer(mark.count, side.count))
+        if operator.combining is None:  # a stream below has brought nothing yet, so nothing can match
+            operator.join.pass_over(buffers)
+            return
+        allowed = functools.partial(ration, operator.node) if ration else None
+        yield from operator.join.combinations(self.of_inputs(operator), buffers, most_rows, allowed)
+
+    def _made(self, operator: Operator, pieces: Iterator[Positions], floors_us: Sequence[int]) -> Rows | None:
+        """The combinations of a lower operator as rows that arrive at the one above."""
+        batches = []
+        for piece in pieces:
+            assert operator.combining is not None
+            sides = self.of_inputs(operator)
+            holding = operator.combining.holding(sides, piece, floors_us)
+            if holding.shape[1]:
+                batches.append(operator.combining.batch(sides, holding))
+        if operator.combining is None:
+            return None
+        source = operator.combining.output
+        whole = pa.concat_batches(batches) if batches else no_rows(source.schema)
+        return self.above(operator.node).entering(source, whole, self._retention_us)
+
+    @functools.cached_property
+    def _retention_us(self) -> dict[str, int]:
+        bounds = self._query.bounds
+        return {name: min(INFINITE_US, bounds.retention_us(i)) for i, name in enumerate(self._query.names)}
+
+    def _side(self, node: Plan, schema: pa.Schema) -> SideState:
+        allocate = self._allocate(label(node)) if self._allocate else in_memory
+        if isinstance(node, str):
+            stream = self._query.streams[self._query.names.index(node)]
+            return SideState(node, schema, stream.count_window, allocate)
+        return SideState(label(node), schema, None, allocate, has_ends=True)

@@ -1,0 +1,194 @@
+"""How many probes a batch may make so that it lasts as long as it should (`Overload(target_batch=...)`).
+
+A batch of `rows` rows that makes `probes` probes is taken to last
+
+    rest + seconds_a_probe x probes / parallel,   rest = fixed_seconds + seconds_a_row x rows
+
+where the rest is all that a budget of probes cannot change: planning, reading, packing, storing, state. The
+budget is what is left of the target, in probes. `Pace` remembers the three costs; a batch's budget comes from
+the pace that was committed with the batch before, and from the rows that wait, which are input.
+
+*The rest* is learned from the error of each prediction, which is split between both costs in proportion to
+their part (normalised least mean squares; rows are counted in units of the most ever seen). At steady rates
+nobody can tell them apart, and each gets half. So when rows double at once, the rest is mistaken by at most
+half of itself: the first batch of a burst lasts at most 1.5 x the target, if a probe costs what it did. A
+night without rows teaches the fixed cost alone, and the cost of a row is not forgotten.
+
+*What a probe costs* is a moving average, weighted by how many probes a batch made. If the seconds given for
+it hold work that probes do not explain (storing), the budget still converges to the right one, because what
+is measured at the last budget is exact there; only slower.
+
+*Odd batches.* One that lasts more than three times what was expected (a pause, a cold process after a
+restart) teaches nothing, unless the next is like it: then it is how things are, and believed at once. One
+that needs less than a third is believed at once: nothing is quick by accident. The first batch of all counts
+as cold: it may cost ten times what follows, so the second one's budget is ten times too generous rather than
+ten times too small, and the second batch replaces it.
+
+*Spread joins.* Each bucket has a pace of its own and gets its rows' share of the budget it computes.
+`seconds_batch` runs until the bucket is done, so it holds what its core did for others before:
+`ahead_seconds` says how much of that was probing. If it is not known (0), or other tasks ran before on the
+core, the rest seems larger than it is, and budgets err on the small side, never on the large one.
+
+>>> pace = Pace()
+>>> for _ in range(3):
+...     pace = after(pace, Measured(seconds_batch=1.5, seconds_probing=1.0, probes=10_000, rows=1_000))
+>>> budget(pace, 2.0, rows=1_000)  # 0.5 s are not for probing
+15000
+>>> budget(pace, 2.0, rows=2_000)  # a quarter of a second more, half of what it might be
+12500
+>>> problem(pace, 0.4, rows=1_000)
+'target_batch is 0.4 s, but a batch of 1,000 rows costs about 0.5 s without any probe'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+_LEARNING = 0.4  # of a prediction's error, from batch to batch
+_ODD = 3.0
+_COLD = 10.0
+_LEAST = 0.05  # of the target, for probes, when nothing is left of it
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One batch: all its seconds and rows, and this engine's probes with the seconds they took.
+
+    Of a join that is spread out, `rows` are those of all buckets, and `ahead_seconds` what other buckets
+    probed in this batch before this one, on the same core.
+    """
+
+    seconds_batch: float
+    seconds_probing: float
+    probes: int
+    rows: int
+    ahead_seconds: float = 0.0
+
+    @property
+    def rest_seconds(self) -> float:
+        """What probes do not explain."""
+        return max(0.0, self.seconds_batch - self.ahead_seconds - self.seconds_probing)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What batches cost, so far; `most_rows` of one batch, `probes` a batch, and whether the last was odd."""
+
+    batches: int = 0
+    fixed_seconds: float = 0.0
+    seconds_a_row: float = 0.0
+    seconds_a_probe: float = 0.0
+    most_rows: float = 0.0
+    probes: float = 0.0
+    odd: bool = False
+
+    def rest_seconds(self, rows: int) -> float:
+        """What a batch of so many rows costs without any probe."""
+        return self.fixed_seconds + self.seconds_a_row * rows
+
+    def kept(self) -> list[float]:
+        """As plain numbers, for a checkpoint."""
+        return [float(value) for value in dataclasses.astuple(self)]
+
+    @classmethod
+    def restored(cls, kept: list[float]) -> Pace:
+        """Go on from kept numbers; none, or those of another version, are a start from nothing."""
+        if len(kept) != len(dataclasses.fields(cls)):
+            return cls()
+        batches, fixed, a_row, a_probe, most_rows, probes, odd = kept
+        return cls(int(batches), fixed, a_row, a_probe, most_rows, probes, bool(odd))
+
+
+def after(pace: Pace, batch: Measured) -> Pace:
+    """What is known after a batch; one without rows teaches nothing."""
+    if batch.rows <= 0 or not _sensible(batch):
+        return pace
+    if pace.batches < 2:  # the first batch is cold, the second replaces it
+        return _begun(pace, batch)
+    expected = pace.rest_seconds(batch.rows) + pace.seconds_a_probe * batch.probes
+    ratio = (batch.rest_seconds + batch.seconds_probing) / expected if expected > 0 else 1.0
+    if ratio > _ODD and not pace.odd:
+        return dataclasses.replace(pace, odd=True)
+    strange = not 1 / _ODD <= ratio <= _ODD
+    learned = _learned(pace, batch, 1.0 if strange else _LEARNING)
+    return dataclasses.replace(learned, batches=pace.batches + 1, odd=False)
+
+
+def budget(pace: Pace, target_seconds: float, rows: int, parallel: float = 1.0) -> int | None:
+    """Probes for a whole batch of `rows` rows; None: nothing is known yet, so no limit.
+
+    `parallel` is how many probes are made at a time; for a bucket see `lanes`.
+    """
+    if not pace.batches or pace.seconds_a_probe <= 0:
+        return None
+    cold = _COLD if pace.batches == 1 else 1.0
+    left = max(target_seconds - pace.rest_seconds(rows) / cold, _LEAST * target_seconds)
+    return max(1, math.floor(parallel * left * cold / pace.seconds_a_probe + 1e-6))
+
+
+def lanes(cores: int, rows: int, own_rows: int) -> float:
+    """How many cores can share a batch's probes, as a bucket with so many of its rows sees it.
+
+    A bucket's probes are made on one core. One that has most of the rows must not count on the others.
+    """
+    return max(1.0, min(float(cores), rows / own_rows if own_rows else math.inf))
+
+
+def problem(pace: Pace, target_seconds: float, rows: int) -> str:
+    """Why the target cannot be met, whatever the budget; empty if it can."""
+    rest = pace.rest_seconds(rows)
+    if pace.batches < 2 or rest < target_seconds:
+        return ""
+    return (
+        f"target_batch is {target_seconds:.3g} s, but a batch of {rows:,} rows costs about {rest:.3g} s "
+        f"without any probe"
+    )
+
+
+def _sensible(batch: Measured) -> bool:
+    """Clocks may jump; what is no time at all is not learned from."""
+    times = (batch.seconds_batch, batch.seconds_probing, batch.ahead_seconds)
+    return batch.seconds_batch > 0 and all(0 <= t < math.inf for t in times)
+
+
+def _begun(pace: Pace, batch: Measured) -> Pace:
+    half = batch.rest_seconds / 2
+    a_probe = batch.seconds_probing / batch.probes if batch.probes else pace.seconds_a_probe
+    probes = float(batch.probes or pace.probes)
+    return Pace(pace.batches + 1, half, half / batch.rows, a_probe, float(batch.rows), probes)
+
+
+def _learned(pace: Pace, batch: Measured, weight: float) -> Pace:
+    most = max(pace.most_rows, float(batch.rows))
+    error = batch.rest_seconds - pace.rest_seconds(batch.rows)
+    part = batch.rows / most
+    step = weight * error / (1 + part * part)
+    fixed, a_row = pace.fixed_seconds + step, pace.seconds_a_row + step * part / most
+    if fixed < 0:  # neither cost is below zero: the other takes the rest of the error
+        fixed, a_row = 0.0, a_row + fixed / batch.rows
+    if a_row < 0:
+        fixed, a_row = fixed + a_row * batch.rows, 0.0
+    a_probe, probes = _probing(pace, batch, weight)
+    return dataclasses.replace(
+        pace,
+        fixed_seconds=max(0.0, fixed),
+        seconds_a_row=a_row,
+        seconds_a_probe=a_probe,
+        most_rows=most,
+        probes=probes,
+    )
+
+
+def _probing(pace: Pace, batch: Measured, weight: float) -> tuple[float, float]:
+    """What a probe costs, and how many a batch makes; few probes are little evidence."""
+    if not batch.probes:
+        return pace.seconds_a_probe, pace.probes
+    sample, before = batch.seconds_probing / batch.probes, pace.seconds_a_probe
+    if not before:
+        return sample, float(batch.probes)
+    if weight < 1:
+        sample = min(max(sample, before / _ODD), before * _ODD)
+    evidence = weight * min(1.0, batch.probes / pace.probes) if pace.probes else weight
+    return before + evidence * (sample - before), pace.probes + weight * (batch.probes - pace.probes)

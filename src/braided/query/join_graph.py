@@ -1,0 +1,154 @@
+"""Which columns must be equal, and what each operator of a plan can be keyed by.
+
+Every condition of `on` makes two columns equal; columns that are equal to the same column are equal to each
+other. So conditions fall into classes, the *attributes* of the join: sets of columns that all have one value
+in a result. Without `on` there is one attribute for each key column, and every stream has it.
+
+An operator is keyed by the attributes that all of its inputs have. An attribute that only some of them have
+is compared once a combination is found.
+
+>>> graph = JoinGraph(attributes(["orders.customer = customers.id".split(" = "),
+...                               "orders.item = items.id".split(" = ")]))
+>>> graph.attributes
+((('customers', 'id'), ('orders', 'customer')), (('items', 'id'), ('orders', 'item')))
+>>> graph.plan(["orders", "customers", "items"])  # as few operators as there are keys
+(('orders', 'customers'), 'items')
+>>> graph.key((("orders", "customers"), "items"))
+((('items', 'id'), ('orders', 'item')),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
+from braided.query.plan_tree import Plan, label, leaves, operators
+
+ColumnName: TypeAlias = tuple[str, str]  # stream, column
+Attribute: TypeAlias = tuple[ColumnName, ...]  # columns that are equal in every result, in order
+
+
+def attributes(on: Iterable[Sequence[str]]) -> tuple[Attribute, ...]:
+    """The classes of columns that pairs such as ("orders.item", "items.id") make equal."""
+    classes: list[set[ColumnName]] = []
+    for pair in on:
+        both = {column_name(text) for text in pair}
+        touched = [c for c in classes if c & both]
+        classes = [c for c in classes if not c & both] + [both.union(*touched)]
+    return tuple(sorted(tuple(sorted(c)) for c in classes))
+
+
+def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] | None:
+    """Pairs of "stream.column" as a user gives them, each and all in order; bad ones raise."""
+    if on is None:
+        return None
+    if isinstance(on, str) or not isinstance(on, Iterable):
+        raise InvalidType(f"on must be pairs such as ('orders.item', 'items.id'); got {on!r}")
+    pairs = [_pair(pair, streams) for pair in on]
+    if not pairs:
+        raise InvalidValue("on names no pair of columns; leave it out to join by the streams' keys")
+    graph = JoinGraph(attributes(pairs))
+    connected = graph.connected(streams)
+    apart = [name for name in streams if name not in connected]
+    if apart:
+        raise InvalidValue(
+            f"on does not connect stream {apart[0]!r} with {', '.join(map(repr, connected))}; "
+            "add a pair that does"
+        )
+    return tuple(sorted(set(pairs)))
+
+
+def _pair(pair: Any, streams: Sequence[str]) -> tuple[str, str]:
+    texts = tuple(pair) if isinstance(pair, tuple | list) else ()
+    if len(texts) != 2 or not all(isinstance(t, str) and all(t.partition(".")) for t in texts):
+        raise InvalidValue(f"on: each entry is a pair such as ('orders.item', 'items.id'); got {pair!r}")
+    first, second = sorted(texts, key=lambda t: streams.index(_known(t, streams)))
+    if column_name(first)[0] == column_name(second)[0]:
+        raise InvalidValue(
+            f"on: a pair must name two different streams; got {pair!r} (a stream that joins itself is given "
+            "twice, under two names)"
+        )
+    return first, second
+
+
+def _known(text: str, streams: Sequence[str]) -> str:
+    stream = column_name(text)[0]
+    if stream not in streams:
+        raise UnknownName(f"on uses {text}: no stream {stream!r}; {did_you_mean(stream, streams)}")
+    return stream
+
+
+def column_name(text: str) -> ColumnName:
+    """Stream and column of "stream.column"."""
+    stream, column = text.split(".", 1)
+    return stream, column
+
+
+@dataclass(frozen=True)
+class JoinGraph:
+    """The attributes of a join."""
+
+    attributes: tuple[Attribute, ...]
+
+    def columns(self, stream: str) -> tuple[str, ...]:
+        """The columns of a stream that must be equal to others."""
+        return tuple(c for attribute in self.attributes for s, c in attribute if s == stream)
+
+    def has(self, attribute: Attribute, node: Plan) -> bool:
+        """Whether a stream below a node has a column of an attribute."""
+        below = leaves(node)
+        return any(stream in below for stream, _ in attribute)
+
+    def key(self, operator: tuple[Plan, ...]) -> tuple[Attribute, ...]:
+        """The attributes that all inputs of an operator have."""
+        return tuple(a for a in self.attributes if all(self.has(a, child) for child in operator))
+
+    def source(self, attribute: Attribute, node: Plan) -> ColumnName:
+        """The column that an input of an operator gives for an attribute."""
+        below = leaves(node)
+        return next((stream, column) for stream, column in attribute if stream in below)
+
+    def check(self, plan: Plan) -> None:
+        """Raise if an operator's inputs have no column in common; a join without any key may."""
+        for operator in operators(plan) if self.attributes else ():
+            if not self.key(operator):
+                inputs = ", ".join(label(child) for child in operator)
+                raise InvalidValue(
+                    f"plan: the inputs {inputs} of one operator have no key in common, so every pair of rows "
+                    "would be compared; put streams together that `on` connects"
+                )
+
+    def connected(self, streams: Sequence[str]) -> tuple[str, ...]:
+        """The streams that are connected with the first one."""
+        reached = {streams[0]}
+        while True:
+            more = {s for a in self.attributes if any(n in reached for n, _ in a) for s, _ in a} - reached
+            if not more:
+                return tuple(s for s in streams if s in reached)
+            reached |= more
+
+    def plan(self, streams: Sequence[str]) -> Plan:
+        """As few operators as the keys allow: all inputs that share an attribute are joined at once."""
+        nodes: list[Plan] = list(streams)
+        if not self.attributes:
+            return tuple(nodes)
+        while len(nodes) > 1:
+            widest = max(self.attributes, key=lambda a: sum(self.has(a, node) for node in nodes))
+            joined = tuple(node for node in nodes if self.has(widest, node))
+            place = nodes.index(joined[0])
+            nodes = [node for node in nodes if node not in joined]
+            nodes.insert(place, joined)
+        return nodes[0]
+
+    def linear(self, streams: Sequence[str]) -> Plan:
+        """Binary operators, each time with the next stream in order that has a key in common."""
+        plan: Plan = streams[0]
+        left = list(streams[1:])
+        while left:
+            fit = (s for s in left if not self.attributes or self.key((plan, s)))
+            stream = next(fit)
+            plan = (plan, stream)
+            left.remove(stream)
+        return plan

@@ -1,0 +1,112 @@
+"""Work beside the join: one thread for the whole process, started with the first task.
+
+Who asks never waits, and nothing here can keep a process from forking or ending:
+
+- the thread is a daemon; at the end of the process tasks that wait are dropped, and one under way is given
+  a second, because native code must not be torn down in the middle;
+- a forked child has no such thread: it starts its own when it is first asked, and tasks that were under way
+  in its parent are *lost* there (`Task.lost`), not awaited.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_AT_END_SECONDS = 1.0
+
+
+class Task(Generic[T]):
+    """Something to compute: its result, or what it raised, once it is done."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._done = threading.Event()
+        self._process = os.getpid()
+        self.result: T | None = None
+        self.error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a result or an error."""
+        return self._done.is_set()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was begun in a process that this one was forked from, and will never be done here."""
+        return not self.done and self._process != os.getpid()
+
+    def run(self) -> None:
+        """Compute it here and now."""
+        try:
+            self.result = self._work()
+        except Exception as error:  # whatever it is, who asked decides
+            self.error = error
+        self._done.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is done within so many seconds."""
+        return self._done.wait(seconds)
+
+
+class _Worker:
+    """A thread and the tasks that wait for it."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[Task[object] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name="braided-background", daemon=True)
+        self._thread.start()
+
+    def add(self, task: Task[object]) -> None:
+        self._tasks.put(task)
+
+    def end(self) -> None:
+        """Drop what waits; what is under way gets a moment."""
+        while not self._tasks.empty():
+            self._tasks.get_nowait()
+        self._tasks.put(None)
+        self._thread.join(_AT_END_SECONDS)
+
+    def _loop(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task.run()
+
+
+class _Process:
+    """This process's worker, if it has one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.worker: _Worker | None = None
+
+    def reset(self) -> None:
+        """In a forked child: the parent's thread is not here, and its locks may be held for ever."""
+        self.lock, self.worker = threading.Lock(), None
+
+    def end(self) -> None:
+        if self.worker is not None:
+            self.worker.end()
+
+
+_process = _Process()
+os.register_at_fork(after_in_child=_process.reset)
+atexit.register(_process.end)
+
+
+def begin(work: Callable[[], T]) -> Task[T]:
+    """Compute something in the background."""
+    task = Task(work)
+    with _process.lock:
+        _process.worker = _process.worker or _Worker()
+        _process.worker.add(task)  # type: ignore[arg-type]
+    return task
+
+
+def running() -> bool:
+    """Whether this process has a background thread."""
+    return _process.worker is not None

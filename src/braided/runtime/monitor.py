@@ -1,0 +1,107 @@
+"""Monitoring: averages of what an allocation depends on, and what has moved since it was made (jaqpot, 4.4).
+
+Each batch's numbers (rates, state sizes, selectivities, the budget) go into averages over about `window`
+batches: the plain mean at first, later each batch weighs 1 / window. A number has *moved* if its average
+differs from what it was at the last analysis by more than epsilon of that.
+
+>>> from braided.policies.allocation.question import Question
+>>> from braided.policies.plan_model import plan_model
+>>> def question(rate):
+...     return Question(plan_model(("a", "b"), {"a": rate, "b": 10}, windows={"a": 5, "b": 5},
+...         selectivity={("a", "b"): 0.1}), budget=20)
+>>> monitor = Monitor(window=2)
+>>> monitor.observe(question(500))
+>>> monitor.analysed(monitor.now())
+>>> monitor.observe(question(1500))
+>>> monitor.moved(0.08)
+('rate of a: 500 -> 1000', 'size of a: 2500 -> 5000')
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from braided.policies.allocation.question import Question
+from braided.policies.plan_model import plan_model
+from braided.query.plan_tree import HalfJoin, Plan, label
+
+Numbers: TypeAlias = dict[str, float]
+
+
+class Monitor:
+    """Averages of a plan's numbers, by what they are in words."""
+
+    def __init__(self, window: int = 8) -> None:
+        self._window = window
+        self._batches = 0
+        self._averages: Numbers = {}
+        self._before: Numbers = {}
+
+    def observe(self, question: Question) -> None:
+        """One batch's numbers; those of another plan start anew."""
+        numbers = numbers_of(question)
+        if numbers.keys() != self._averages.keys():
+            self._batches, self._averages, self._before = 0, {}, {}
+        self._batches = min(self._batches + 1, self._window)
+        for name, value in numbers.items():
+            average = self._averages.get(name, value)
+            self._averages[name] = average + (value - average) / self._batches
+
+    def now(self) -> Numbers:
+        """The averages."""
+        return dict(self._averages)
+
+    def analysed(self, numbers: Mapping[str, float]) -> None:
+        """An analysis of these averages is done: from here on, what moves is measured from them."""
+        self._before = dict(numbers)
+
+    def moved(self, epsilon: float) -> tuple[str, ...]:
+        """What moved by more than epsilon since the last analysis, in words; nothing if there was none."""
+        return tuple(
+            f"{name}: {before:.4g} -> {self._averages[name]:.4g}"
+            for name, before in self._before.items()
+            if name in self._averages and _differ(before, self._averages[name], epsilon)
+        )
+
+    def question(self, like: Question) -> Question:
+        """A question with the averages instead of one batch's numbers."""
+        return with_numbers(like, self._averages)
+
+    def kept(self) -> dict[str, Any]:
+        """As plain numbers, for a checkpoint."""
+        return {"batches": self._batches, "averages": dict(self._averages), "before": dict(self._before)}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from kept numbers."""
+        self._batches = int(kept.get("batches", 0))
+        self._averages, self._before = dict(kept.get("averages", {})), dict(kept.get("before", {}))
+
+
+def numbers_of(question: Question) -> Numbers:
+    """All that an allocation depends on; sizes that follow from the rest are left out."""
+    model = question.model
+    return {
+        **{f"rate of {stream}": rate for stream, rate in model.rates.items()},
+        **{f"size of {label(n)}": rows for n, rows in model.sizes.items() if n not in model.settles},
+        **{f"selectivity of {h}": share for h, share in model.selectivities.items()},
+        "budget": question.budget,
+    }
+
+
+def with_numbers(question: Question, numbers: Mapping[str, float]) -> Question:
+    """The question with other numbers; sizes that followed from the rest follow again."""
+    model = question.model
+    given = [n for n in model.sizes if n not in model.settles]
+    sizes: dict[Plan, float] = {n: numbers[f"size of {label(n)}"] for n in given}
+    selectivity: dict[Plan | HalfJoin, float] = {
+        h: numbers[f"selectivity of {h}"] for h in model.selectivities
+    }
+    rates = {stream: numbers[f"rate of {stream}"] for stream in model.rates}
+    averaged = plan_model(model.plan, rates, sizes=sizes, selectivity=selectivity, orders=model.orders)
+    return dataclasses.replace(question, model=averaged, budget=numbers["budget"])
+
+
+def _differ(before: float, now: float, epsilon: float) -> bool:
+    return abs(now - before) > epsilon * abs(before)

@@ -1,0 +1,253 @@
+"""Rationed probes: a subset, within the budget, the same every time, fresh, and exact again afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.query.overload import ProbeAllocation
+from braided.runtime.engine import Engine
+from braided.testing import bag, expected
+from tests.workloads import names_of, random_tables, stream
+
+FOUR = names_of(4)
+PLANS: dict[str, Any] = {"flat": "mjoin", "linear": "linear", "bushy": (("s0", "s1"), ("s2", "s3"))}
+SECOND = 1_000_000
+
+
+def query_of(
+    plan: str, probes: int | None, allocation: Any = "jaqpot", names: list[str] = FOUR, **options: Any
+) -> bd.JoinQuery:
+    overload = bd.Overload(probes, allocation=allocation) if probes else None
+    return bd.JoinQuery([stream(n, "90 us", **options) for n in names], plan=PLANS[plan], overload=overload)
+
+
+def batches_of(tables: dict[str, pa.Table], rows: int) -> Iterator[dict[str, pa.Table]]:
+    for at in range(0, max(t.num_rows for t in tables.values()), rows):
+        yield {n: t.slice(at, rows) for n, t in tables.items()}
+
+
+def probes(engine: Engine) -> int:
+    return sum(h.probes for h in engine.statistics().half_joins.values())
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("allocation", get_args(ProbeAllocation))
+def test_oracle_every_allocation_gives_a_subset_within_its_budget(plan: str, allocation: str) -> None:
+    tables = random_tables(3, FOUR, rows=100, keys=12)
+    exact = bag(expected(query_of(plan, None), tables))
+    for budget in (1, 40, 150):
+        engine = Engine(query_of(plan, budget, allocation), repeatable=True)
+        found, batches = [], 0
+        for batch in batches_of(tables, 20):
+            found += list(engine.step(engine.accept(batch)))
+            batches += 1
+        result = bag(pa.concat_tables(found)) if found else bag(pa.table({}))
+        assert not result - exact
+        assert probes(engine) <= 1.6 * budget * batches + 120  # what is taken too much is taken off later
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_oracle_a_budget_that_suffices_loses_nothing(plan: str) -> None:
+    tables = random_tables(5, FOUR, rows=60, keys=8)
+    query = query_of(plan, 1_000_000)
+    assert bag(bd.run_local(query, tables, batch_rows=9)) == bag(expected(query, tables))
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_run_can_be_repeated(plan: str) -> None:
+    tables = random_tables(6, FOUR, rows=150, keys=12)
+    runs = [bag(bd.run_local(query_of(plan, 60), tables, batch_rows=25)) for _ in range(3)]
+    assert runs[0] == runs[1] == runs[2]
+    assert runs[0]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(plan: str) -> None:
+    from braided.runtime import snapshot
+
+    tables = random_tables(6, FOUR, rows=150, keys=12)
+    whole = bag(bd.run_local(query_of(plan, 60), tables, batch_rows=25))
+    found, saved = [], None
+    for batch in batches_of(tables, 25):
+        engine = Engine(query_of(plan, 60), repeatable=True)
+        if saved is not None:
+            snapshot.load(engine, saved)
+        found += list(engine.step(engine.accept(batch)))
+        saved = snapshot.save(engine)
+    assert bag(pa.concat_tables(found)) == whole
+
+
+def load(
+    rng: np.random.Generator, at: int, rows: int, names: list[str], keys: int = 40
+) -> dict[str, pa.Table]:
+    """Rows of one second, in order."""
+    return {
+        n: pa.table(
+            {
+                "k": rng.integers(0, keys, rows),
+                "t": np.sort(rng.integers(at * SECOND, (at + 1) * SECOND, rows)),
+                "n": rng.integers(0, 1 << 40, rows),
+            }
+        )
+        for n in names
+    }
+
+
+def new_results(engine: Engine, batch: dict[str, pa.Table]) -> Any:
+    tables = list(engine.step(engine.accept(batch)))
+    return bag(pa.concat_tables(tables) if tables else pa.table({}))
+
+
+@pytest.mark.parametrize("plan", ["flat", "linear"])
+@pytest.mark.parametrize(("window", "keys", "budget"), [("2 seconds", 40, 1_200), ("1 hour", 400, 600)])
+def test_oracle_after_a_burst_the_join_is_exact_again(plan: str, window: str, keys: int, budget: int) -> None:
+    names = names_of(3)
+    rng = np.random.default_rng(2)
+    streams = [bd.Stream(n, key="k", time="t", window=window) for n in names]
+    overload = bd.Overload(budget)
+    live = Engine(bd.JoinQuery(streams, plan=PLANS[plan], overload=overload), repeatable=True)
+    plain = Engine(bd.JoinQuery(streams, plan=PLANS[plan]), repeatable=True)
+    rows = [20] * 4 + [160] * 5 + [20] * 60
+    lost, since = [], []
+    for at, many in enumerate(rows):
+        batch = load(rng, at, many, names, keys)
+        found = new_results(live, batch)
+        wanted = new_results(plain, batch)
+        assert not found - wanted
+        lost.append((wanted - found).total())
+        since.append(live.statistics().exact_again)
+    assert not any(lost[:4])
+    assert any(lost[4:9])
+    assert None in since[4:9]
+    again = since[-1]
+    assert again is not None
+    assert again >= 9
+    assert not any(lost[again:])
+    if plan == "flat":
+        assert again == 9
+    seen = live.statistics()
+    assert seen.rationing is not None
+    assert 0.3 * sum(lost) < seen.rationing.results_lost < 3 * sum(lost)
+    assert seen.rationing.adaptations
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("allocation", get_args(ProbeAllocation))
+def test_no_result_is_stale(plan: str, allocation: Any) -> None:
+    rng = np.random.default_rng(4)
+    streams = [
+        bd.Stream(n, key="k", time="t", window="2 seconds", lateness="1 second", freshness=f)
+        for n, f in zip(FOUR, ("2 seconds", "3 seconds", "2500 ms", None), strict=True)
+    ]
+    query = bd.JoinQuery(streams, plan=PLANS[plan], overload=bd.Overload(2_000, allocation=allocation))
+    exact = bd.LocalJoin(plain_query("1 second"))
+    live = bd.LocalJoin(query)
+    clock, fresh_only, results = 0, 0, 0
+    for at in range(8):
+        batch = load(rng, at, 60, FOUR)
+        lag = load(rng, max(0, at - 2), 60, FOUR)["s0"]  # one stream is behind
+        batch["s0"] = lag
+        clock = max(clock, *(int(t["t"].to_numpy().max()) for t in batch.values()))
+        found, wanted = live.push(batch), exact.push(batch)
+        results += found.num_rows
+        for name, bound in (("s0", 2), ("s1", 3), ("s2", 2.5)):
+            if found.num_rows:
+                assert found[f"{name}_t"].to_numpy().min() >= clock - bound * SECOND
+        assert not bag(found) - bag(wanted)
+        fresh_only += wanted.num_rows
+    assert results < fresh_only
+    if allocation == "jaqpot":
+        assert results
+
+
+def plain_query(lateness: str, bounds: dict[str, int] | None = None) -> bd.JoinQuery:
+    """Windows of two seconds; bounds on age, in seconds, if there is an overload to go with."""
+    fresh: dict[str, Any] = {n: {"freshness": f"{f} seconds"} for n, f in (bounds or {}).items()}
+    return bd.JoinQuery(
+        [
+            bd.Stream(n, key="k", time="t", window="2 seconds", lateness=lateness, **fresh.get(n, {}))
+            for n in FOUR
+        ],
+        overload=bd.Overload(1) if bounds else None,
+    )
+
+
+def test_freshness_alone_loses_stale_results_only() -> None:
+    rng = np.random.default_rng(4)
+    bounds = dict(zip(FOUR, (2, 3, 2, 4), strict=True))
+    for plan in PLANS.values():
+        query = plain_query("3 seconds", bounds)
+        query = dataclasses.replace(query, plan=plan, overload=bd.Overload(10_000_000))
+        live, plain = bd.LocalJoin(query), bd.LocalJoin(plain_query("3 seconds"))
+        clock = dropped = 0
+        for at in range(6):
+            batch = load(rng, at, 30, FOUR)
+            batch["s3"] = load(rng, max(0, at - 1), 30, FOUR)["s3"]
+            clock = max(clock, *(int(t["t"].to_numpy().max()) for t in batch.values()))
+            found, wanted = live.push(batch), plain.push(batch)
+            fresh = np.ones(wanted.num_rows, np.bool_)
+            for n, f in bounds.items():
+                fresh &= wanted[f"{n}_t"].to_numpy() >= clock - f * SECOND
+            dropped += int((~fresh).sum())
+            assert bag(found) == bag(wanted.filter(pa.array(fresh)))
+        assert dropped
+
+
+def test_a_failed_batch_does_not_move_the_clock() -> None:
+    streams = [
+        bd.Stream(n, key="k", time="t", window="2 us", lateness="100 us", freshness="2 us") for n in "ab"
+    ]
+    live = bd.LocalJoin(bd.JoinQuery(streams, where="10 / (a.k - b.k + 1) > 0", overload=bd.Overload(100)))
+
+    def rows(k: int, t: int) -> pa.Table:
+        return pa.table({"k": [k], "t": [t]})
+
+    live.push({"a": rows(1, 10)})
+    with pytest.raises(bd.BraidedError):
+        live.push({"a": rows(1, 500), "b": pa.table({"k": ["x"], "t": [500]})})
+    assert live.push({"b": rows(1, 11)}).num_rows == 1
+
+
+def test_target_batch_makes_a_budget_from_measured_time() -> None:
+    rng = np.random.default_rng(1)
+    names = names_of(3)
+    streams = [bd.Stream(n, key="k", time="t", window="2 seconds") for n in names]
+    live = bd.LocalJoin(bd.JoinQuery(streams, overload=bd.Overload(target_batch="1 ms")))
+    budgets = []
+    for at in range(12):
+        live.push(load(rng, at, 3_000, names))
+        seen = live.stats().rationing
+        assert seen is not None
+        budgets.append(seen.budget)
+    assert budgets[0] is None
+    assert all(b is not None and b > 0 for b in budgets[2:])
+    assert live.stats().exact_again is None
+    seen = live.stats().rationing
+    assert seen is not None
+    assert not seen.problem or "target_batch is" in seen.problem
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"freshness": "1 us"}, "freshness='1 microsecond' must be at least the window"),
+        ({"freshness": "-1 us"}, "must not be negative"),
+    ],
+)
+def test_bad_freshness(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(bd.BraidedError, match=message):
+        query_of("flat", 10, **options)
+
+
+def test_freshness_needs_a_time_and_an_overload() -> None:
+    with pytest.raises(bd.BraidedError, match="only goes with overload"):
+        query_of("flat", None, freshness="1 hour")
+    with pytest.raises(bd.BraidedError, match="needs a time column"):
+        bd.JoinQuery([bd.Stream("a", "k", freshness="1 hour"), bd.Stream("b", "k")], overload=bd.Overload(5))
