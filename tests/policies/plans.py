@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from braided.lab.jaqpot_settings import random_plan
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, half_joins, intermediates, leaves, linear
 
@@ -30,16 +31,6 @@ def figure_4(rate: float = 100.0) -> PlanModel:
     sizes: dict[Plan, float] = {"a": 50, "b": 40, "c": 10, AB: 10}
     selectivity: dict[Plan | HalfJoin, float] = {AB: 1 / 110, HalfJoin(AB, "c"): 0.1, HalfJoin("c", AB): 0.01}
     return plan_model(ABC, dict.fromkeys("abc", rate), sizes=sizes, selectivity=selectivity)
-
-
-def random_plan(rng: np.random.Generator, streams: int, *, width: int = 2) -> Plan:
-    """A tree over s0, s1, ...; inputs are joined in random groups of at most `width`."""
-    nodes: list[Plan] = [f"s{i}" for i in range(streams)]
-    while len(nodes) > 1:
-        size = min(len(nodes), int(rng.integers(2, width + 1)))
-        chosen = sorted(rng.choice(len(nodes), size, replace=False), reverse=True)
-        nodes.append(tuple(nodes.pop(i) for i in chosen))
-    return nodes[0]
 
 
 def random_model(rng: np.random.Generator, plan: Plan, *, low: float = 0.2, high: float = 5.0) -> PlanModel:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from braided.lab.jaqpot_settings import random_plan
 from braided.policies.flow import predict
 from braided.policies.freshness import (
     Split,
@@ -24,7 +25,6 @@ from tests.policies.plans import (
     ABC,
     figure_10,
     random_model,
-    random_plan,
     reachable_bounds,
     relative_bounds,
     some_models,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
+from braided.lab.jaqpot_optimum import best_of_all
 from braided.policies.allocation.greedy_path import allocate
 from braided.policies.allocation.question import Question
 from braided.policies.flow import predict
-from braided.policies.plan_model import PlanModel
 from braided.query.plan_tree import HalfJoin
 from tests.policies.plans import AB, figure_4, figure_10, some_models
 
@@ -36,33 +35,6 @@ def test_nothing_produced_is_left_over() -> None:
         assert answer.expected.wasted == pytest.approx(0, abs=1e-6)
         between = [h for h in model.half_joins if isinstance(h.driver, tuple)]
         assert [answer.expected.skipped[h] for h in between] == pytest.approx([0] * len(between), abs=1e-6)
-
-
-def best_of_all(model: PlanModel, budget: float) -> float:
-    """The most results of any allowances: probes at each half-join, no more than rows that reach it.
-
-    Rows that reach an operator's input are what the operator below produces, whoever drove it there.
-    """
-    number = {h: i for i, h in enumerate(model.half_joins)}
-    rho = [model.productivity(h) for h in model.half_joins]
-    matrix, limits = [np.ones(len(rho))], [budget]
-    for operator in model.operators:
-        for direction in model.directions(operator):
-            for hop, half_join in enumerate(direction):
-                row = np.zeros(len(rho))
-                row[number[half_join]] = 1.0
-                driver = half_join.driver
-                before = [direction[hop - 1]] if hop else [d[-1] for d in model.directions(driver)]
-                for earlier in before:
-                    row[number[earlier]] -= rho[number[earlier]]
-                matrix.append(row)
-                limits.append(model.rates[driver] if not hop and isinstance(driver, str) else 0.0)
-    results = np.zeros(len(rho))
-    for direction in model.directions(model.plan):
-        results[number[direction[-1]]] = rho[number[direction[-1]]]
-    found = linprog(-results, A_ub=np.array(matrix), b_ub=np.array(limits), method="highs")
-    assert found.status == 0
-    return float(-found.fun)
 
 
 def shortfall(count: int, *, seed: int = 0, streams: tuple[int, int] = (3, 8)) -> np.ndarray:

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from braided.lab.jaqpot_settings import random_plan
 from braided.policies.allocation import greedy_path, jaqpot
 from braided.policies.allocation.question import Question
 from braided.policies.flow import predict
@@ -21,7 +22,6 @@ from tests.policies.plans import (
     AB,
     figure_10,
     random_model,
-    random_plan,
     reachable_bounds,
     relative_bounds,
     some_models,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from braided.lab.jaqpot_settings import random_plan
 from braided.policies.allocation import greedy_path, jaqpot
 from braided.policies.allocation.least_loss import allocate, least_loss
 from braided.policies.allocation.question import Question
@@ -15,7 +16,7 @@ from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, leaves, linear, operators
-from tests.policies.plans import random_plan, some_models
+from tests.policies.plans import some_models
 
 BUSHY: Plan = (("a", "b"), ("c", "d"))
 SHAPES = {"linear": linear("abcd"), "bushy": BUSHY, "five": (BUSHY, "e"), "wide": (("a", "b", "c"), "d")}
