@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 from braided.query.errors import InvalidValue
 from braided.spark.labels import MAX_BUCKETS, labels
 from braided.spark.store import Meta
+
+_VARIABLES = {"meta", "chunks"}  # what `processor` names
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,9 @@ def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> Stor
     if spark is None:
         raise InvalidValue("inspect_state needs a running SparkSession; make one with bd.spark.session()")
     try:
+        operator = _operators(spark, checkpoint)[-1]
         stored = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", "meta")
-        rows = stored.load().select("key.bucket", "value.data").collect()
+        rows = stored.option("operatorId", operator).load().select("key.bucket", "value.data").collect()
     except Exception as wrong:
         reason = str(wrong).splitlines()[0]
         raise InvalidValue(f"no state of a Braided join can be read at {checkpoint!r}: {reason}") from None
@@ -71,6 +75,22 @@ def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> Stor
         results=sum(m.results for m in metas.values()),
         watermark_us=first.watermark_us if first else None,
     )
+
+
+def _operators(spark: SparkSession, checkpoint: str) -> list[int]:
+    """The joins among the operators with state, in the order rows pass them.
+
+    Spark numbers operators from the sink back: with a windowed aggregation behind it, a join is not number 0.
+    """
+    listed = spark.read.format("state-metadata").load(checkpoint).select("operatorId", "operatorProperties")
+    found = []
+    for operator, properties in listed.distinct().collect():
+        variables = json.loads(properties or "{}").get("stateVariables", [])
+        if {v["stateName"] for v in variables} == _VARIABLES:
+            found.append(operator)
+    if not found:
+        raise InvalidValue("none of its operators with state is a Braided join")
+    return sorted(found, reverse=True)
 
 
 def _streams(meta: Meta) -> dict[str, StreamState]:
