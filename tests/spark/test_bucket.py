@@ -15,7 +15,7 @@ from braided.spark import blobs, bucket, measures, pack
 from braided.spark.bucket import Bucket, Packed
 from braided.spark.labels import labels
 from braided.spark.pack import Packer
-from braided.spark.plan import JoinPlan
+from braided.spark.plan import JoinPlan, Stage
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.workloads import names_of, random_tables, stream
@@ -124,6 +124,13 @@ def test_numbers_of_all_buckets_come_together() -> None:
     assert seen["buckets"] == BUCKETS
     assert set(seen["driver_streams"]) == set(names)
     assert all({d, *seen["probe_orders"][d]} == set(names) for d in names)
+
+
+def test_every_stage_reports_under_a_name_of_its_own() -> None:
+    assert measures.observation(Stage()) == measures.OBSERVED
+    reported = [measures.observation(Stage(number, of=3)) for number in range(3)]
+    assert len(set(reported)) == 3
+    assert reported[-1] == measures.OBSERVED
 
 
 def test_consumption_rate_counts_each_buckets_own_rows() -> None:

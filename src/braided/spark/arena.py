@@ -245,12 +245,12 @@ class Arena:
                 path.unlink()
 
 
-def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int) -> Arena:
+def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Arena:
     """The folder of a bucket, if it can be had: switched on, and not held by another attempt."""
     if not plan.enabled:
         return Arena(None, fingerprint)
     try:
-        folder = bucket_folder(plan.application, query_id, fingerprint, bucket)
+        folder = bucket_folder(plan.application, query_id, fingerprint, bucket, stage)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         return Arena(None, fingerprint)

@@ -62,7 +62,8 @@ class Bucket:
 
         With `finish` there is nothing to come: results that wait are handed out, and no state is kept.
         """
-        arena = open_arena(self._arena_plan(), self._query_id, self._plan.query.fingerprint(), self._number)
+        fingerprint, stage = self._plan.query.fingerprint(), self._plan.stage.number
+        arena = open_arena(self._arena_plan(), self._query_id, fingerprint, self._number, stage)
         try:
             yield from self._run(packed, arena, finish=finish)
         finally:

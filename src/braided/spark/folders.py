@@ -1,8 +1,8 @@
 """Where arenas lie on a machine, and when they are removed.
 
-A folder per application, in it one per query, in it one per bucket. A query's is removed soon after the query
-ends, an application's when its driver or its daemon of Python workers ends, and those of applications that
-were killed when the next one starts.
+A folder per application, in it one per query, in it one per stage, in it one per bucket. A query's is removed
+soon after the query ends, an application's when its driver or its daemon of Python workers ends, and those of
+applications that were killed when the next one starts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def root() -> Path:
     return base / f"braided-{os.getuid()}"
 
 
-def bucket_folder(application: str, query_id: str, fingerprint: str, bucket: int) -> Path:
+def bucket_folder(application: str, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Path:
     """A bucket's folder; it is there afterwards."""
-    folder = application_folder(application) / f"{query_id}-{fingerprint}" / str(bucket)
+    folder = application_folder(application) / f"{query_id}-{fingerprint}" / str(stage) / str(bucket)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
+from braided.spark.plan import Stage
 from braided.spark.store import Meta, StreamMeta
 
 OBSERVED = "braided"
@@ -32,6 +33,11 @@ _GENERAL = (
     "largest_bucket_rows", "state_bytes", "state_chunks",
     "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
 )  # fmt: skip
+
+
+def observation(stage: Stage) -> str:
+    """The name under which Spark reports a stage's numbers; the last stage's are the join's."""
+    return OBSERVED if stage.last else f"{OBSERVED}.{stage.number}"
 
 
 def names(streams: Sequence[str]) -> list[str]:

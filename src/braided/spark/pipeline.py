@@ -22,7 +22,7 @@ from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.builder import check_session
 from braided.spark.folders import remove_at_exit, remove_with_queries
 from braided.spark.labels import MAX_BUCKETS
-from braided.spark.measures import OBSERVED
+from braided.spark.measures import observation
 from braided.spark.pack import Packer
 from braided.spark.plan import JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
@@ -61,7 +61,8 @@ def join(
         piecewise = not pyspark.__version__.startswith("4.0.")
         joined = grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), "blob binary")
         return joined.mapInArrow(unpack, _spark_schema(plan, ordered))
-    result = joined.observe(OBSERVED, *_observations(query)).mapInArrow(unpack, _spark_schema(plan, ordered))
+    observed = joined.observe(observation(plan.stage), *_observations(query))
+    result = observed.mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
 
 

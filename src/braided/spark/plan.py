@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import pyarrow as pa
@@ -23,6 +23,19 @@ JOINED = "blob binary, metrics array<long>"
 
 
 @dataclass(frozen=True)
+class Stage:
+    """Which of a query's operators this is, in the order rows pass them; a join on one key has only one."""
+
+    number: int = 0
+    of: int = 1
+
+    @property
+    def last(self) -> bool:
+        """Whether what it finds are the query's results."""
+        return self.number == self.of - 1
+
+
+@dataclass(frozen=True)
 class ArenaPlan:
     """Whether live engines are kept in files between batches, and for which application."""
 
@@ -32,13 +45,17 @@ class ArenaPlan:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """A query with the schemas of its streams, the number of buckets, and what happens to late rows."""
+    """A query with the schemas of its streams, the number of buckets, and what happens to late rows.
+
+    `stage` says which operator of the Spark query it describes.
+    """
 
     query: JoinQuery
     schemas: tuple[pa.Schema, ...]
     buckets: int
     late: Literal["drop", "flag"]
     arena: ArenaPlan = ArenaPlan()
+    stage: Stage = Stage()
 
     @functools.cached_property
     def layouts(self) -> tuple[Layout, ...]:
@@ -67,4 +84,4 @@ class JoinPlan:
 
     def __getstate__(self) -> dict[str, object]:
         """Only what was given travels; the rest is computed again where it is needed."""
-        return {name: getattr(self, name) for name in ("query", "schemas", "buckets", "late", "arena")}
+        return {f.name: getattr(self, f.name) for f in fields(self)}
