@@ -46,6 +46,7 @@ class Packed(NamedTuple):
     rows_upto: int
     rows_total: int
     blob: bytes | None
+    leaves_us: Sequence[int | None] | None = None
 
 
 class Bucket:

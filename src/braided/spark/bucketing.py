@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from braided.spark import blobs
 from braided.spark.labels import labels
 from braided.state.keys import KeyFormat
 
+Newest: TypeAlias = Sequence[int | None]
 PACKED_SCHEMA = pa.schema(
     [
         ("bucket", pa.int32()),
@@ -31,8 +33,10 @@ PACKED_SCHEMA = pa.schema(
         ("rows_upto", pa.int64()),
         ("rows_total", pa.int64()),
         ("blob", pa.binary()),
+        ("leaves_us", pa.list_(pa.int64())),
     ]
 )
+NO_STREAM = -1  # a control row that only tells times of leaf streams
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,11 @@ class Bucketing:
                 self._seq += 1
             start += int(counts[number])
 
-    def control(self, seen: Seen) -> pa.RecordBatch:
-        """A row for every bucket: counts go to the first, so that sums are right; times go to all."""
+    def control(self, seen: Seen, leaves_us: Newest | None = None) -> pa.RecordBatch:
+        """A row for every bucket: counts go to the first, so that sums are right; times go to all.
+
+        In a query of several stages, `leaves_us` are the newest times of all leaf streams, as far as known.
+        """
         n = self._target.buckets
         first = [1] + [0] * (n - 1)
         upto = np.cumsum(self._by_bucket)
@@ -97,7 +104,7 @@ class Bucketing:
             labels(n), [self._target.stream] * n, [self._part] * n, [self._seq] * n,
             [seen.rows * f for f in first], [seen.null_keys * f for f in first],
             [seen.null_times * f for f in first], [seen.newest_us] * n,
-            upto - self._by_bucket, upto, [upto[-1]] * n, [None] * n,
+            upto - self._by_bucket, upto, [upto[-1]] * n, [None] * n, [leaves_us] * n,
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
@@ -105,10 +112,15 @@ class Bucketing:
 
     def _row(self, bucket: int, blob: bytes) -> pa.RecordBatch:
         label = labels(self._target.buckets)[bucket]
-        values = [label, self._target.stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, blob]
+        values = [label, self._target.stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, blob, None]
         return pa.RecordBatch.from_arrays(
             [pa.array([v], f.type) for v, f in zip(values, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
         )
+
+
+def newer(a: Newest, b: Newest) -> list[int | None]:
+    """The newest times out of two accounts."""
+    return [x if y is None else y if x is None else max(x, y) for x, y in zip(a, b, strict=True)]
 
 
 def partition() -> int:

@@ -22,6 +22,7 @@ def preload() -> None:
         "braided.spark.bucket",
         "braided.spark.pack",
         "braided.spark.processor",
+        "braided.spark.repack",
         "braided.spark.unpack",
     ):
         importlib.import_module(module)

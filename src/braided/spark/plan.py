@@ -17,9 +17,10 @@ LATE_COLUMN = "late_stream"
 PACKED = (
     "bucket int, stream int, part int, seq int, "
     "rows_in long, null_keys long, null_times long, newest_us long, "
-    "rows_before long, rows_upto long, rows_total long, blob binary"
+    "rows_before long, rows_upto long, rows_total long, blob binary, leaves_us array<long>"
 )
 JOINED = "blob binary, metrics array<long>"
+HANDED_ON = "blob binary, metrics array<long>, leaves_us array<long>"  # by a stage that is not the last
 
 
 @dataclass(frozen=True)
