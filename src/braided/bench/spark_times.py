@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from braided.spark.measures import OBSERVED, combined
+from braided.spark.measures import OBSERVED, combined, read_plan
 
 CORES = 2
 
@@ -24,7 +24,7 @@ def where(log: Path, progress: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _batch(progress: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """One batch: its first stage packs, its second joins and unpacks, the rest is the consumer's."""
     report = progress["observedMetrics"][OBSERVED]
-    observed = combined(report["streams"], report["buckets"])
+    observed = combined(report["streams"], report["buckets"], read_plan(report.get("plan")))
     commit = sum(o["commitTimeMs"] for o in progress["stateOperators"]) / 1e3 / CORES
     pack, join, *rest = stages
     engine, state = observed["engine_us"] / 1e6 / CORES, observed["state_us"] / 1e6 / CORES + commit

@@ -254,13 +254,15 @@ class FlatJoin:
         waiting = [b.rows for b in buffers]
         decided: list[Decided] = []
         while any(waiting):
-            stored = tuple(v - s.first for s, v in zip(sides, visible, strict=True))
+            stored = tuple(s.seen(v) for s, v in zip(sides, visible, strict=True))
             turn = self._turn(waiting, stored)
             chosen = next_buffer(driver, turn)
             buffer = buffers[chosen]
             decided.append(self._decide(chosen, turn, buffer, visible))
             self.learned.switches += 1
-            if not all(rows for s, rows in enumerate(stored) if s != chosen):
+            if not all(
+                v > s.first for i, (s, v) in enumerate(zip(sides, visible, strict=True)) if i != chosen
+            ):
                 self.learned.driven_rows += buffer.rows  # a partner is empty: nothing to find
             else:
                 segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
@@ -403,7 +405,7 @@ class FlatJoin:
 
 def _seen_on_average(sides: Sequence[SideState], buffers: Sequence[Buffer]) -> tuple[int, ...]:
     """What a row is compared with: all that was stored, and on average half of what the batch brings."""
-    return tuple(b.start - s.first + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
+    return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
 
 
 def _lot_of_share(lots: Int64s, share: float) -> int:

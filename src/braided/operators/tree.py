@@ -25,6 +25,7 @@ from braided.policies.statistics import IntermediateStatistics
 from braided.query.bounds import INFINITE_US
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, label, operators
+from braided.state.keys import Bools
 from braided.state.side import BOTTOMLESS_US, Allocate, Mark, Rows, SideState, in_memory
 from braided.state.storable import no_rows
 
@@ -144,7 +145,7 @@ class Tree:
         found = {}
         for operator in self.operators:
             rows = [len(r) if (r := arriving.get(child)) is not None else 0 for child in operator.node]
-            stored = [self.sides[child].rows if child in self.sides else 0 for child in operator.node]
+            stored = [s.seen(s.count) if (s := self.sides.get(child)) else 0 for child in operator.node]
             found[operator.node] = Known(*operator.join.known(rows, stored))
         return found
 
@@ -157,13 +158,30 @@ class Tree:
 
     def purge(self, floors_us: Sequence[int]) -> None:
         """Forget intermediate rows that hold a row below its stream's floor."""
-        number = {name: i for i, name in enumerate(self._query.names)}
         for source, side in self.intermediates:
-            dead = np.zeros(side.rows, np.bool_)
-            for stream, place in source.times.items():
-                if floors_us[number[stream]] > BOTTOMLESS_US:
-                    dead |= side.words(place) < floors_us[number[stream]]
-            self._expired[source.node] = self._expired.get(source.node, 0) + side.discard(dead)
+            gone = side.discard(self._stale(source, side, floors_us))
+            self._expired[source.node] = self._expired.get(source.node, 0) + gone
+
+    def tidy(self, watermark_us: int, floors_us: Sequence[int]) -> None:
+        """Forget every intermediate row that is not to be found, at once.
+
+        Where probes are rationed, what is found decides who may probe next; it must not depend on when dead
+        rows were last tidied up.
+        """
+        for source, side in self.intermediates:
+            dead = self._stale(source, side, floors_us)
+            if source.node not in self.state_windows:
+                dead |= side.ended(watermark_us)
+            side.discard(dead, entirely=True)
+
+    def _stale(self, source: Input, side: SideState, floors_us: Sequence[int]) -> Bools:
+        """Which rows of an intermediate hold a row below its stream's floor."""
+        number = {name: i for i, name in enumerate(self._query.names)}
+        stale = np.zeros(side.rows, np.bool_)
+        for stream, place in source.times.items():
+            if floors_us[number[stream]] > BOTTOMLESS_US:
+                stale |= side.words(place) < floors_us[number[stream]]
+        return stale
 
     # from and to a checkpoint
 

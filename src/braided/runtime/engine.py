@@ -268,6 +268,8 @@ class Engine:
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
         self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us)
+        if self.rationing.limited:
+            self._count_dead()
         before = self.tree.start()
         waiting = [s.waiting if s else None for s in self.streams]
         rationing = self.rationing.kept()
@@ -369,6 +371,13 @@ class Engine:
             self.tree.expire(watermark.us)
         if self.regulation.fresh:
             self.tree.purge(self.regulation.floors_us)
+
+    def _count_dead(self) -> None:
+        """Budgets are shared by the rows that count: what is still held depends on when it was tidied up."""
+        for i, stream in enumerate(self.streams):
+            if stream is not None:
+                stream.side.count_dead(self.oldest_us(i))
+        self.tree.tidy(self.watermark.us, self.regulation.floors_us)
 
     def oldest_us(self, i: int, watermark: Watermark | None = None) -> int:
         """The oldest time of a stream that is still needed."""

@@ -114,7 +114,7 @@ class Arena:
             "format": FORMAT,
             "fingerprint": self.fingerprint,
             "token": token,
-            "previous_token": previous_token,
+            "previous_token": "" if tree.rebuilt else previous_token,  # what was made anew cannot be undone
             "serial": self._serial,
             "sides": sides,
             "previous": previous,

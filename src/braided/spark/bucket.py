@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from braided.runtime.regulation import Part, Share
 from braided.runtime.stopwatch import Stopwatch
 from braided.spark import blobs, measures
 from braided.spark.arena import Arena, new_token, open_arena
+from braided.spark.batch_clock import BatchClock
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
 from braided.spark.skew import hottest_rows
 from braided.spark.store import Chunk, Meta, State, StreamMeta
@@ -45,6 +47,7 @@ class Packed(NamedTuple):
     rows_before: int
     rows_upto: int
     rows_total: int
+    began_us: int | None
     blob: bytes | None
     leaves_us: Sequence[int | None] | None = None
 
@@ -52,9 +55,15 @@ class Packed(NamedTuple):
 class Bucket:
     """Processes one bucket's part of one micro-batch."""
 
-    def __init__(self, plan: JoinPlan, number: int, state: State, query_id: str = "") -> None:
+    def __init__(
+        self, plan: JoinPlan, number: int, state: State, query_id: str = "", ahead_seconds: float = 0.0
+    ) -> None:
+        """`ahead_seconds` is what buckets before this one probed, in this batch and task."""
         self._plan, self._number, self._state, self._query_id = plan, number, state, query_id
+        self._ahead_seconds = ahead_seconds
         self._rebuilds = self._hits = 0
+        self.said: str | None = None  # what goes with the row of metrics, in words
+        self.probing_seconds = 0.0
 
     def run(
         self, packed: Sequence[Packed], *, finish: bool = False
@@ -79,7 +88,7 @@ class Bucket:
             engine = self._engine(meta, arena)
         with watch.on("engine"):
             judged = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
-            arrivals = engine.regulate(judged, _share(packed))
+            arrivals = engine.regulate(judged, _share(packed), self._plan.cores)
         for table in watch.each("engine", engine.step(arrivals, eager=False)):
             yield from ((blob, None) for blob in self._blobs(table))
         yield from ((blob, None) for blob in self._late(arrivals))
@@ -87,15 +96,19 @@ class Bucket:
             for table in engine.finish():
                 yield from ((blob, None) for blob in self._blobs(table))
             return
+        self._measure(meta, engine, packed)
         previous, meta.token = meta.token, new_token()
         with watch.on("state"):
             self._write(meta, engine, arrivals)
             arena.save(engine, meta.token, previous)
+        seen = engine.statistics()
+        self.said = measures.said(seen)
         yield (
             None,
             measures.vector(
-                engine.statistics(),
+                seen,
                 meta,
+                self._plan.query.tree,
                 engine_us=watch.us("engine"),
                 state_us=watch.us("state"),
                 rebuilds=self._rebuilds,
@@ -104,6 +117,16 @@ class Bucket:
                 hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(judged),
             ),
         )
+
+    def _measure(self, meta: Meta, engine: Engine, packed: Sequence[Packed]) -> None:
+        """How long the batch takes, for the budget of the next; no result of this one depends on it."""
+        began = [int(p.began_us) for p in packed if p.began_us is not None]
+        self.probing_seconds = engine.watch.us("probing") / 1e6
+        if began:
+            clock = BatchClock(**meta.clock)
+            seconds = clock.seconds(min(began), time.time_ns() // 1000)
+            meta.clock = dataclasses.asdict(clock)
+            engine.rationing.measured(seconds, self.probing_seconds, engine.probes, self._ahead_seconds)
 
     def _arena_plan(self) -> ArenaPlan:
         """Engines with count windows are rebuilt: their state is small, and they wait with rows."""
@@ -144,7 +167,14 @@ class Bucket:
     def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
         query = self._plan.query
         part = Part(self._number, self._plan.buckets)
-        engine = Engine(query, allocate=arena.allocate, expire_after=False, part=part)
+        engine = Engine(
+            query,
+            allocate=arena.allocate,
+            expire_after=False,
+            measures=False,
+            repeatable=True,  # each batch may run in another process, and a repeated run gives the same bag
+            part=part,
+        )
         engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
         engine.watermark.newest_us = [said.newest_us for said in meta.streams]
         return engine
@@ -254,9 +284,14 @@ class Bucket:
             meta.intermediates, tree.marks = {}, {}
         meta.plan = plain(self._plan.query.tree)
         for source, side in tree.intermediates:
-            mark = tree.marks.get(source.node)
-            entered = side.contents(mark.count if mark else 0)
             chunks = meta.intermediates.setdefault(source.name, [])
+            mark = tree.marks.get(source.node)
+            if source.node in tree.rebuilt or mark is None:
+                for chunk in chunks:
+                    self._state.remove_chunk(chunk.number)
+                chunks.clear()
+                mark = None
+            entered = side.contents(mark.count if mark else 0)
             self._keep(meta, chunks, entered, side, (), engine.watermark.us)
 
     def _keep(

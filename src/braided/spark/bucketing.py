@@ -7,6 +7,7 @@ same bucket, whichever input brings them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -32,6 +33,7 @@ PACKED_SCHEMA = pa.schema(
         ("rows_before", pa.int64()),
         ("rows_upto", pa.int64()),
         ("rows_total", pa.int64()),
+        ("began_us", pa.int64()),
         ("blob", pa.binary()),
         ("leaves_us", pa.list_(pa.int64())),
     ]
@@ -72,6 +74,7 @@ class Bucketing:
 
     def __init__(self, target: Target, part: int) -> None:
         self._target, self._part, self._seq = target, part, 0
+        self._began_us = time.time_ns() // 1000
         self._by_bucket = np.zeros(target.buckets, np.int64)
 
     def packed(self, held: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,6 +98,8 @@ class Bucketing:
     def control(self, seen: Seen, leaves_us: Newest | None = None) -> pa.RecordBatch:
         """A row for every bucket: counts go to the first, so that sums are right; times go to all.
 
+        `began_us` is when this task began, by its own clock: no result depends on it, only later budgets.
+
         In a query of several stages, `leaves_us` are the newest times of all leaf streams, as far as known.
         """
         n = self._target.buckets
@@ -104,7 +109,7 @@ class Bucketing:
             labels(n), [self._target.stream] * n, [self._part] * n, [self._seq] * n,
             [seen.rows * f for f in first], [seen.null_keys * f for f in first],
             [seen.null_times * f for f in first], [seen.newest_us] * n,
-            upto - self._by_bucket, upto, [upto[-1]] * n, [None] * n, [leaves_us] * n,
+            upto - self._by_bucket, upto, [upto[-1]] * n, [self._began_us] * n, [None] * n, [leaves_us] * n,
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
@@ -112,7 +117,7 @@ class Bucketing:
 
     def _row(self, bucket: int, blob: bytes) -> pa.RecordBatch:
         label = labels(self._target.buckets)[bucket]
-        values = [label, self._target.stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, blob, None]
+        values = [label, self._target.stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, None, blob, None]
         return pa.RecordBatch.from_arrays(
             [pa.array([v], f.type) for v, f in zip(values, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
         )

@@ -33,6 +33,7 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
     yield from _sources(seen)
     yield from _rows(seen)
     yield from _half_joins(seen)
+    yield from _rationing(seen)
     if seen.hottest_key_share > max(0.1, 2 / max(1, seen.buckets)):
         yield (
             f"One key brings about {100 * seen.hottest_key_share:.0f} % of the rows; all of them go to one "
@@ -68,6 +69,27 @@ def _rows(seen: JoinMetrics) -> Iterator[str]:
             if count:
                 share = 100 * count / max(1, s.rows_in)
                 yield f"{count:,} rows ({share:.0f} %) of stream {name!r} {words}."
+
+
+def _rationing(seen: JoinMetrics) -> Iterator[str]:
+    if seen.rationing is None:
+        return
+    if seen.rationing.problem:
+        yield f"Overload: {seen.rationing.problem}."
+    if seen.exact_again is None:
+        budget = seen.rationing.budget
+        yield (
+            "Probes are rationed, so results are missing now"
+            + (f": at most {budget:,} probes a batch" if budget is not None else "")
+            + (f"; {seen.rationing.reason}" if seen.rationing.reason else "")
+            + "."
+        )
+    if seen.rationing.results_lost:
+        again = "" if seen.exact_again is None else f"; all is exact again since batch {seen.exact_again}"
+        yield (
+            f"About {seen.rationing.results_lost:,} results were lost to rationed probes since the start"
+            f"{again}."
+        )
 
 
 def _half_joins(seen: JoinMetrics) -> Iterator[str]:

@@ -3,35 +3,48 @@
 Every bucket sends one vector per batch, and Spark's progress reports carry all of them. Most numbers are
 totals since the start, kept in the state, so a retried task counts once and a restart goes on; sums (or
 maxima) over the buckets are the join's. Behind the numbers stand the latest decisions: for each turn the
-driver stream, then its partners in the order they were probed.
+operator, then its driver input and the partners in the order they were probed. What is said in words (who may
+probe, and why) goes beside them.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
+from braided.policies.statistics import (
+    Adapted,
+    HalfJoinStatistics,
+    IntermediateStatistics,
+    RationingStatistics,
+    Statistics,
+    StreamStatistics,
+)
+from braided.query.plan_tree import Plan, intermediates, label, operators
 from braided.spark.plan import Stage
 from braided.spark.store import Meta, StreamMeta
 
 OBSERVED = "braided"
+_SAID = 4  # adaptations that a bucket reports
 
 _STREAM = (
     "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
     "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes",
 )  # fmt: skip
-_HALF_JOIN = ("probes", "same_key", "matches")
+_HALF_JOIN = ("probes", "same_key", "matches", "allowance")
+_INTERMEDIATE = ("live_rows", "live_bytes", "expired_rows")
+_NONE_IF_ANY = ("exact_again",)  # None of one bucket is None of all; else the largest
 _LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
 _GENERAL = (
     "results", "driver_switches", "profile_probes", "driven_rows", "batches", "watermark_us", "buckets",
     "largest_bucket_rows", "state_bytes", "state_chunks",
     "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
+    "exact_again", "budget", "results_lost",
 )  # fmt: skip
 
 
@@ -40,20 +53,45 @@ def observation(stage: Stage) -> str:
     return OBSERVED if stage.last else f"{OBSERVED}.{stage.number}"
 
 
-def names(streams: Sequence[str]) -> list[str]:
-    """What each number of a vector is."""
-    pairs = [(a, b) for a in streams for b in streams if a != b]
+def names(streams: Sequence[str], plan: Plan | None = None) -> list[str]:
+    """What each number of a vector is; without a plan it is the flat one."""
+    tree = plan or tuple(streams)
     return [
         *_GENERAL,
         *(f"stream.{s}.{name}" for s in streams for name in _STREAM),
         *(f"scanning.{s}" for s in streams),
-        *(f"half_join.{a}.{b}.{name}" for a, b in pairs for name in _HALF_JOIN),
+        *(f"intermediate.{label(node)}.{name}" for node in intermediates(tree) for name in _INTERMEDIATE),
+        *(f"half_join.{a}.{b}.{name}" for a, b in _pairs(tree) for name in _HALF_JOIN),
     ]
 
 
-def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
+def _pairs(tree: Plan) -> list[tuple[str, str]]:
+    """All (probing, probed) inputs."""
+    return [(label(a), label(b)) for node in operators(tree) for a in node for b in node if a != b]
+
+
+def read_plan(said: str | None) -> Plan | None:
+    """A plan out of a report."""
+
+    def as_tuples(node: Any) -> Plan:
+        return node if isinstance(node, str) else tuple(as_tuples(child) for child in node)
+
+    return None if said is None else as_tuples(json.loads(said))
+
+
+def said(seen: Statistics) -> str | None:
+    """What a bucket has to say in words; None if nothing is rationed."""
+    if seen.rationing is None:
+        return None
+    latest = [[a.batch, a.reason, a.taken] for a in seen.rationing.adaptations[-_SAID:]]
+    known = {n: getattr(seen.rationing, n) for n in ("reason", "problem", "freshness_share")}
+    return json.dumps({**known, "adaptations": latest})
+
+
+def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int | None]:
     """One bucket's numbers; `latest` are those of this batch alone."""
     chunks = [c for s in meta.streams for c in s.chunks]
+    chunks += itertools.chain.from_iterable(meta.intermediates.values())
     streams = [
         replace(s, live_rows=_live(s, said), live_bytes=sum(c.size for c in said.chunks))
         for s, said in zip(seen.streams.values(), meta.streams, strict=True)
@@ -69,17 +107,27 @@ def vector(seen: Statistics, meta: Meta, **latest: int) -> list[int | None]:
         "largest_bucket_rows": sum(s.live_rows for s in streams),
         "state_bytes": sum(c.size for c in chunks),
         "state_chunks": len(chunks),
+        "exact_again": seen.exact_again,
+        "budget": seen.rationing.budget if seen.rationing else None,
+        "results_lost": seen.rationing.results_lost if seen.rationing else 0,
         **latest,
     }
-    order = list(seen.streams)
-    decisions = [order.index(s) for d in seen.driver_streams for s in (d, *seen.probe_orders[d])]
     return [
         *(general[name] for name in _GENERAL),
         *(getattr(s, name) for s in streams for name in _STREAM),
         *(int(s.index == "scan") for s in streams),
+        *(getattr(i, name) for i in seen.intermediates.values() for name in _INTERMEDIATE),
         *(getattr(h, name) for h in seen.half_joins.values() for name in _HALF_JOIN),
-        *decisions,
+        *_decisions(seen, plan),
     ]
+
+
+def _decisions(seen: Statistics, plan: Plan) -> Iterator[int]:
+    inputs = [[label(child) for child in node] for node in operators(plan)]
+    for driver in seen.driver_streams:
+        number = next(i for i, named in enumerate(inputs) if driver in named)
+        yield number
+        yield from (inputs[number].index(name) for name in (driver, *seen.probe_orders[driver]))
 
 
 def _live(seen: StreamStatistics, said: StreamMeta) -> int:
@@ -87,20 +135,31 @@ def _live(seen: StreamStatistics, said: StreamMeta) -> int:
     return min(sum(c.rows for c in said.chunks), seen.live_rows)
 
 
-def combined(streams: Sequence[str], vectors: Sequence[Sequence[int | None]]) -> dict[str, Any]:
+def combined(
+    streams: Sequence[str], vectors: Sequence[Sequence[int | None]], plan: Plan | None = None
+) -> dict[str, Any]:
     """The join's numbers out of the buckets', and the decisions of the bucket with most rows."""
-    named = names(streams)
+    named = names(streams, plan)
     values: dict[str, Any] = {}
     for i, name in enumerate(named):
         of_buckets = [n for v in vectors if (n := v[i]) is not None]
-        combine = max if name.rsplit(".", 1)[-1] in _LARGEST else sum
-        values[name] = combine(of_buckets) if of_buckets else None
+        last = name.rsplit(".", 1)[-1]
+        combine = max if last in (*_LARGEST, *_NONE_IF_ANY) else sum
+        lacking = not of_buckets or (last in _NONE_IF_ANY and len(of_buckets) < len(vectors))
+        values[name] = None if lacking else combine(of_buckets)
     largest = max(vectors, key=lambda v: v[named.index("batch_rows")] or 0)
-    said, n = largest[len(named) :], len(streams)
-    turns = [tuple(streams[int(s or 0)] for s in said[i : i + n]) for i in range(0, len(said), n)]
+    turns = list(_turns(largest[len(named) :], plan or tuple(streams)))
     values["driver_streams"] = tuple(turn[0] for turn in turns)
     values["probe_orders"] = {turn[0]: turn[1:] for turn in turns}
     return values
+
+
+def _turns(decisions: Sequence[int | None], plan: Plan) -> Iterator[tuple[str, ...]]:
+    at, nodes = 0, operators(plan)
+    while at < len(decisions):
+        node = nodes[int(decisions[at] or 0)]
+        yield tuple(label(node[int(i or 0)]) for i in decisions[at + 1 : at + 1 + len(node)])
+        at += 1 + len(node)
 
 
 @dataclass(frozen=True)
@@ -146,11 +205,11 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
     told = [r for r in reversed(reports) if r["buckets"]]  # newest first
     if not told:
         return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
-    names_ = told[0]["streams"]
-    observed = combined(names_, told[0]["buckets"])
-    earlier = (combined(names_, r["buckets"]) for r in told[1:])
+    names_, plan = told[0]["streams"], read_plan(told[0].get("plan"))
+    observed = combined(names_, told[0]["buckets"], plan)
+    earlier = (combined(names_, r["buckets"], plan) for r in told[1:])
     fed = next((c for c in itertools.chain([observed], earlier) if c["batch_rows"]), None)
-    seen = _statistics(names_, observed)
+    seen = _statistics(names_, observed, plan, told[0].get("said") or ())
     live = sum(s.live_rows for s in seen.streams.values())
     newest = {n: s.newest_us for n, s in seen.streams.items()}
     front = max((t for t in newest.values() if t is not None), default=None)
@@ -181,9 +240,14 @@ def _spark_side(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _statistics(streams: Sequence[str], values: Mapping[str, Any]) -> Statistics:
-    """The join's statistics out of combined numbers."""
-    pairs = [(a, b) for a in streams for b in streams if a != b]
+def _statistics(
+    streams: Sequence[str],
+    values: Mapping[str, Any],
+    plan: Plan | None = None,
+    told: Sequence[str] = (),
+) -> Statistics:
+    """The join's statistics out of combined numbers, and what the first bucket says in words."""
+    tree = plan or tuple(streams)
     return Statistics(
         results=values["results"] or 0,
         driver_switches=values["driver_switches"] or 0,
@@ -199,10 +263,34 @@ def _statistics(streams: Sequence[str], values: Mapping[str, Any]) -> Statistics
             )
             for s in streams
         },
-        half_joins={
-            (a, b): HalfJoinStatistics(**{n: values[f"half_join.{a}.{b}.{n}"] or 0 for n in _HALF_JOIN})
-            for a, b in pairs
+        half_joins={(a, b): _half_join(a, b, values) for a, b in _pairs(tree)},
+        intermediates={
+            (name := label(node)): IntermediateStatistics(
+                **{n: values[f"intermediate.{name}.{n}"] or 0 for n in _INTERMEDIATE}
+            )
+            for node in intermediates(tree)
         },
+        exact_again=values["exact_again"],
+        rationing=_rationing(values, told),
+    )
+
+
+def _half_join(a: str, b: str, values: Mapping[str, Any]) -> HalfJoinStatistics:
+    numbers = {n: values[f"half_join.{a}.{b}.{n}"] for n in _HALF_JOIN}
+    return HalfJoinStatistics(**{n: v if n == "allowance" else v or 0 for n, v in numbers.items()})
+
+
+def _rationing(values: Mapping[str, Any], told: Sequence[str]) -> RationingStatistics | None:
+    if not told:
+        return None
+    first = json.loads(told[0])
+    return RationingStatistics(
+        budget=values["budget"],
+        freshness_share=first["freshness_share"],
+        results_lost=values["results_lost"] or 0,
+        reason=first["reason"],
+        adaptations=tuple(Adapted(*a) for a in first["adaptations"]),
+        problem=first["problem"],
     )
 
 

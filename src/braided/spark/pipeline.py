@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
@@ -100,8 +101,10 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     schemas = tuple(
         _arrow_schema(frames[name], s) for name, s in zip(query.names, query.streams, strict=True)
     )
-    arena = _arena(frames[query.names[0]].sparkSession) if all(streaming.values()) else ArenaPlan()
-    plan = JoinPlan(query, schemas, buckets, late, arena)  # type: ignore[arg-type]
+    spark = frames[query.names[0]].sparkSession
+    arena = _arena(spark) if all(streaming.values()) else ArenaPlan()
+    cores = min(buckets, spark.sparkContext.defaultParallelism)
+    plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores)  # type: ignore[arg-type]
     _ = plan.keys, plan.output
     if late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(
@@ -210,7 +213,12 @@ def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
 def _observations(query: JoinQuery) -> list[Any]:
     """One aggregate, however many numbers: Spark plans it anew in every batch."""
     names = F.array(*(F.lit(name) for name in query.names))
-    return [F.collect_list("metrics").alias("buckets"), F.first(names).alias("streams")]
+    return [
+        F.collect_list("metrics").alias("buckets"),
+        F.collect_list("said").alias("said"),
+        F.first(names).alias("streams"),
+        F.first(F.lit(json.dumps(query.tree))).alias("plan"),
+    ]
 
 
 def _callable(packer: Packer) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

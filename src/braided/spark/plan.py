@@ -17,10 +17,10 @@ LATE_COLUMN = "late_stream"
 PACKED = (
     "bucket int, stream int, part int, seq int, "
     "rows_in long, null_keys long, null_times long, newest_us long, "
-    "rows_before long, rows_upto long, rows_total long, blob binary, leaves_us array<long>"
+    "rows_before long, rows_upto long, rows_total long, began_us long, blob binary, leaves_us array<long>"
 )
-JOINED = "blob binary, metrics array<long>"
-HANDED_ON = "blob binary, metrics array<long>, leaves_us array<long>"  # by a stage that is not the last
+JOINED = "blob binary, metrics array<long>, said string"
+HANDED_ON = f"{JOINED}, leaves_us array<long>"  # by a stage that is not the last
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ArenaPlan:
 class JoinPlan:
     """A query with the schemas of its streams, the number of buckets, and what happens to late rows.
 
-    `stage` says which operator of the Spark query it describes.
+    `stage` says which operator of the Spark query it describes, `cores` how many tasks run at a time.
     """
 
     query: JoinQuery
@@ -57,6 +57,7 @@ class JoinPlan:
     late: Literal["drop", "flag"]
     arena: ArenaPlan = ArenaPlan()
     stage: Stage = Stage()
+    cores: int = 1
 
     @functools.cached_property
     def layouts(self) -> tuple[Layout, ...]:

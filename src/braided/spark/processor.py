@@ -27,6 +27,7 @@ class JoinProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
+        self._ahead_seconds = 0.0  # of probing, by the buckets of this task
         self._meta = handle.getValueState("meta", "data binary")
         self._chunks = handle.getMapState("chunks", "number long", "data binary")
 
@@ -48,8 +49,10 @@ class JoinProcessor(StatefulProcessor):
             columns = [frame[name].astype(object).where(frame[name].notna(), None) for name in Packed._fields]
             packed += [Packed(*row) for row in zip(*columns, strict=True)]
         number = labels(plan.buckets).index(int(key[0]))
-        for blob, numbers in Bucket(plan, number, self, _query_id()).run(packed):
-            yield pd.DataFrame({"blob": [blob], "metrics": [numbers]})
+        bucket = Bucket(plan, number, self, _query_id(), self._ahead_seconds)
+        for blob, numbers in bucket.run(packed):
+            yield pd.DataFrame({"blob": [blob], "metrics": [numbers], "said": [bucket.said]})
+        self._ahead_seconds += bucket.probing_seconds
 
     def close(self) -> None:
         """Nothing to give back."""

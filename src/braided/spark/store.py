@@ -76,6 +76,7 @@ class Meta:
     learned: dict[str, Any] = field(default_factory=dict)
     regulation: dict[str, Any] = field(default_factory=dict)
     rationing: dict[str, Any] = field(default_factory=dict)
+    clock: dict[str, Any] = field(default_factory=dict)
     plan: list[Any] = field(default_factory=list)  # empty: the flat one
     intermediates: dict[str, list[Chunk]] = field(default_factory=dict)
 

@@ -129,6 +129,7 @@ class SideState:
         self._lately = 0  # most rows held lately: room that the next batch needs again is not given back
         self._fell = -1  # the last row that came after a newer one
         self._since_scan = 0
+        self.dead = 0  # rows held that no probe may find, as far as they were counted
 
     @property
     def rows(self) -> int:
@@ -240,15 +241,34 @@ class SideState:
         parts = [np.asarray(b.column(column).to_numpy()) for b in self.payload.live(self.first)]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
-    def discard(self, dead: Bools) -> int:
-        """Forget the first rows as far as they are dead, and all of these if they are more than half."""
+    def discard(self, dead: Bools, *, entirely: bool = False) -> int:
+        """Forget the first rows as far as they are dead, and the others if they are more than half.
+
+        With `entirely` all dead rows go, at the price of a new index.
+        """
         before = self.rows
         alive = np.flatnonzero(~dead)
         first = int(alive[0]) if len(alive) else len(dead)
         self.first += first
         self.payload.drop_before(self.first)
-        self._leave_out(dead[first:])
+        self._leave_out(dead[first:], least=1 if entirely else self.rows // 2 + 1)
         return before - self.rows
+
+    def seen(self, position: int) -> int:
+        """How many rows before a position a probe may find."""
+        return position - self.first - self.dead
+
+    def ended(self, oldest: int) -> Bools:
+        """Which rows held are older than `oldest` (or have ended before), or out of their count window."""
+        here = slice(self.first - self.base, self.count - self.base)
+        dead = (self._ends if self.has_ends else self._times)[here] < oldest
+        if self.window is not None:
+            dead |= self._leaves[here] != counting.NEVER
+        return dead
+
+    def count_dead(self, oldest: int) -> None:
+        """Count the rows that are still held, but not to be found."""
+        self.dead = int(np.count_nonzero(self.ended(oldest)))
 
     def keep_newest(self, rows: int) -> int:
         """Forget all but the latest rows; how many."""
@@ -358,16 +378,13 @@ class SideState:
 
     def _compact(self, oldest: int) -> None:
         """Look for dead rows, and leave them out if they are more than half."""
-        here = slice(self.first - self.base, self.count - self.base)
-        dead = (self._ends if self.has_ends else self._times)[here] < oldest
-        if self.window is not None:
-            dead |= self._leaves[here] != counting.NEVER
-        self._leave_out(dead)
+        dead = self.ended(oldest)
+        self._leave_out(dead, least=self.rows // 2 + 1)
         self._since_scan = 0
 
-    def _leave_out(self, dead: Bools) -> None:
-        """Rebuild without dead rows, if they are more than half."""
-        if 2 * int(dead.sum()) > self.rows:
+    def _leave_out(self, dead: Bools, least: int) -> None:
+        """Rebuild without dead rows, if there are so many."""
+        if int(dead.sum()) >= least:
             here = slice(self.first - self.base, self.count - self.base)
             self.payload.keep(self.first, ~dead)  # first, because it is all that can fail
             self._rebuild(here, ~dead)
