@@ -104,7 +104,7 @@ def campaign(
             executors += _kill_executor(rng)
         if done < kills:
             _after_some_batches(child, root, batches, rng)
-        code = _end(child, kill=done < kills)
+        code = end_child(child, kill=done < kills)
         if code == 0:
             break
         if code > 0:
@@ -173,7 +173,7 @@ def _kill_executor(rng: random.Random) -> int:
     return 1
 
 
-def _end(child: subprocess.Popen[bytes], *, kill: bool) -> int:
+def end_child(child: subprocess.Popen[bytes], *, kill: bool) -> int:
     """The child's exit code; a killed one's is negative."""
     if kill and child.poll() is None:
         os.killpg(child.pid, signal.SIGKILL)  # the driver, its JVM, and what else it started

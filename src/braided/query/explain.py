@@ -2,31 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
+from braided.query.plan_tree import Plan, label, leaves
 
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
     from braided.query.stream import Stream
 
+_NEXT, _LAST = "├─ ", "└─ "
+
 
 def explain(query: JoinQuery) -> str:
     """The plan, in words and as a tree."""
-    keys = " = ".join(f"{s.name}.{_key(s)}" for s in query.streams if s.key)
     lines = [
-        f"Join of {len(query.streams)} streams, {keys or 'without a key'}.",
-        f"A result is one row of each stream{' with equal, non-null keys' if keys else ''}"
+        f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
+        f"A result is one row of each stream{_keyed(query)}"
         + (", inside every bound below." if query.windowed else "; time does not limit it."),
         "",
-        "mjoin (one operator; each stream's new rows probe the others)",
+        *_tree(query, query.tree),
+        "",
+        *_conditions(query),
+        *_output(query),
+        _policies(query),
+        *_overload(query),
     ]
-    for i, stream in enumerate(query.streams):
-        last = i == len(query.streams) - 1
-        lines.append(f"{'└─' if last else '├─'} {stream.name}: {_stay(query, i)}")
-    lines += ["", *_conditions(query), *_output(query), _policies(query), *_overload(query)]
     return "\n".join(lines)
+
+
+def _equal(query: JoinQuery) -> str:
+    """What must be equal."""
+    if query.on is not None:
+        return ", ".join(f"{a} = {b}" for a, b in query.on)
+    return " = ".join(f"{s.name}.{_key(s)}" for s in query.streams if s.key)
+
+
+def _keyed(query: JoinQuery) -> str:
+    if query.keyless:
+        return ""
+    return f" with equal, non-null {'keys' if query.on is None else 'values in these columns'}"
+
+
+def _tree(query: JoinQuery, node: Plan, before: str = "", branch: str = "") -> Iterator[str]:
+    """A node and what is below it."""
+    if isinstance(node, str):
+        yield f"{before}{branch}{node}: {_stay(query, query.names.index(node))}"
+        return
+    inner = f"{before}{'   ' if branch == _LAST else '│  ' if branch else ''}"
+    yield f"{before}{branch}{_operator(query, node)}"
+    for i, child in enumerate(node):
+        yield from _tree(query, child, inner, _LAST if i == len(node) - 1 else _NEXT)
+
+
+def _operator(query: JoinQuery, node: tuple[Plan, ...]) -> str:
+    if query.flat:
+        return "mjoin (one operator; each stream's new rows probe the others)"
+    below = leaves(node)
+    equal = [" = ".join(f"{s}.{c}" for s, c in a if s in below) for a in query.graph.key(node)]
+    made = "results" if node == query.tree else "rows are stored, and forgotten with the first of their parts"
+    return f"{label(node)} on {' and '.join(equal) or 'no key'}: {made}"
 
 
 def _key(stream: Stream) -> str:
@@ -83,8 +120,18 @@ def _overload(query: JoinQuery) -> list[str]:
     if overload is None:
         return []
     lines = ["overload: lossy; results are a subset of the exact ones"]
-    if overload.probes is not None and not overload.drops_input:
-        lines.append(f"  at most {overload.probes:,} probes per batch, rationed by {overload.allocation}")
+    if overload.rations:
+        budget = (
+            f"as many probes as fit into batches of {overload.target_batch}"
+            if overload.probes is None
+            else f"at most {overload.probes:,} probes per batch"
+        )
+        lines.append(f"  {budget}, rationed by {overload.allocation}")
+    lines += [
+        f"  no row of {stream.name} older than {stream.freshness} in any result"
+        for stream in query.streams
+        if stream.freshness is not None
+    ]
     if overload.drops_input:
         lines.append(
             f"  at most {overload.probes:,} rows are let in per batch, shared by {overload.allocation}"
