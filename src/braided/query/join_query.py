@@ -230,6 +230,12 @@ class JoinQuery(PlainDict):
                     f"stream {stream.name!r}: a window that counts rows needs all streams in one operator "
                     f"(plan='mjoin', one key); this plan has {len(operators(self.tree))}; use a time window"
                 )
+            joined = self.graph.columns(stream.name)
+            if self.on is not None and _counts_keys(stream) and (stream.key or joined) != joined:
+                raise InvalidValue(
+                    f"stream {stream.name!r}: its window counts rows by key {stream.key!r}, but `on` joins it "
+                    f"by {joined!r}; leave key out to count by these"
+                )
             if stream.freshness is not None:
                 self._check_freshness(stream)
 
@@ -311,6 +317,10 @@ def _overload(overload: object) -> Overload | None:
 def _columns(stream: Stream) -> str:
     names = stream.key_columns
     return f"{len(names)} key column{'s' if len(names) > 1 else ''} ({', '.join(names)})"
+
+
+def _counts_keys(stream: Stream) -> bool:
+    return stream.count_window is not None and stream.count_window.per == "key"
 
 
 def _has_window(stream: Stream) -> bool:

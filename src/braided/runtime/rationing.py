@@ -152,8 +152,13 @@ class Rationing:
             "lost": self._lost,
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from kept numbers; what an older version did not keep starts from nothing."""
+    def restore(self, kept: Mapping[str, Any], *, same_plan: bool = True) -> None:
+        """Go on from kept numbers; what an older version did not keep starts from nothing.
+
+        With another plan all intermediates have been made anew, so nothing is lacking.
+        """
+        if not same_plan:
+            kept = {**kept, "adaptation": {}, "lacking": {}}
         self.credit = float(kept.get("credit", 0.0))
         if self.limited and kept.get("adaptation"):
             self.adaptation.restore(kept["adaptation"], self._query.tree)

@@ -57,14 +57,15 @@ def load(engine: Engine, data: bytes) -> None:
             engine.put(
                 stream, [r for part in ("rows", "waiting") for r in _rows(stream, parts[f"{name}/{part}"])]
             )
-    if meta.get("plan", plain(engine.query.names)) == plain(engine.query.tree):
+    engine.regulation.restore(meta.get("regulation", {}))
+    same_plan = meta.get("plan", plain(engine.query.names)) == plain(engine.query.tree)
+    if same_plan:
         for source, _ in engine.tree.intermediates:
             engine.tree.put(source, parts[f"{source.name}/rows"][1])
         engine.tree.restore(meta)
-        engine.rationing.restore(meta.get("rationing", {}))
     else:
         engine.tree.rebuild(engine.regulation.floors_us)
-    engine.regulation.restore(meta.get("regulation", {}))
+    engine.rationing.restore(meta.get("rationing", {}), same_plan=same_plan)
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
 

@@ -161,7 +161,7 @@ class Bucket:
         engine.regulation.restore(meta.regulation)
         if self._same_plan(meta):
             engine.tree.restore(meta.learned)
-            engine.rationing.restore(meta.rationing)
+        engine.rationing.restore(meta.rationing, same_plan=self._same_plan(meta))
         return engine
 
     def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
