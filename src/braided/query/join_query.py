@@ -233,7 +233,7 @@ class JoinQuery(PlainDict):
             joined = self.graph.columns(stream.name)
             if self.on is not None and _counts_keys(stream) and (stream.key or joined) != joined:
                 raise InvalidValue(
-                    f"stream {stream.name!r}: its window counts rows by key {stream.key!r}, but `on` joins it "
+                    f"stream {stream.name!r}: its window counts rows by {stream.key!r}, but `on` joins it "
                     f"by {joined!r}; leave key out to count by these"
                 )
             if stream.freshness is not None:
