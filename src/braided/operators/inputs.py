@@ -82,6 +82,14 @@ def intermediate(node: tuple[Plan, ...], inputs: Sequence[Input]) -> Input:
     return Input(node, streams, pa.schema(fields), places, timed, times)
 
 
+def described(node: Plan, layouts: Mapping[str, Layout]) -> Input | None:
+    """What rows of a node look like, whoever makes them; None until the schemas below it are known."""
+    if isinstance(node, str):
+        return leaf(layouts[node]) if node in layouts else None
+    inputs = [source for child in node if (source := described(child, layouts)) is not None]
+    return intermediate(node, inputs) if len(inputs) == len(node) else None
+
+
 def stored_rows(
     source: Input, batch: pa.RecordBatch, keys: KeyFormat, key: Sequence[int], retention_us: Mapping[str, int]
 ) -> Rows:

@@ -17,6 +17,21 @@ from braided.state.side import SideState
 from braided.state.storable import from_storable, no_results
 
 
+class Made:
+    """Builds what a part of a plan hands on: intermediate rows of its last operator."""
+
+    def __init__(self, combining: Combining) -> None:
+        self._combining = combining
+        self.schema = combining.output.schema
+
+    def table(self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]) -> pa.Table:
+        """The intermediate rows of the combinations that hold."""
+        found = self._combining.holding(sides, found, floors_us)
+        if not found.shape[1]:
+            return no_results(self.schema)
+        return pa.Table.from_batches([self._combining.batch(sides, found)])
+
+
 class Results:
     """Builds result tables of one query, from the combinations of its last operator."""
 
@@ -24,7 +39,7 @@ class Results:
         self, query: JoinQuery, layouts: Sequence[Layout], output: Output, combining: Combining
     ) -> None:
         self._query, self._combining = query, combining
-        self.output = output
+        self.output, self.schema = output, output.schema
         self._condition = query.condition
         if self._condition is not None:
             at = {layout.stream.name: layout for layout in layouts}

@@ -3,6 +3,9 @@
 In a batch the operators run one after the other, producers before consumers. What arrives at an operator's
 inputs is stored first; then the combinations it completes are found, and are what arrives at the next one. A
 batch that fails is taken back from `marks`: nothing is forgotten while it runs.
+
+A tree may be only a part of a plan (`Subplan`): then intermediate rows that were made elsewhere arrive, too, and
+its root finds what is handed on.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braided.operators.inputs import Input, leaf
+from braided.operators.inputs import Input, described, leaf
 from braided.operators.layout import Layout, check_key_types
 from braided.operators.mjoin import Buffer, Learned, Positions
 from braided.operators.operator import Operator
@@ -25,6 +28,7 @@ from braided.policies.statistics import IntermediateStatistics
 from braided.query.bounds import INFINITE_US
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, label, operators
+from braided.query.subplans import Subplan, whole
 from braided.state.keys import Bools
 from braided.state.side import BOTTOMLESS_US, Allocate, Mark, Rows, SideState, in_memory
 from braided.state.storable import no_rows
@@ -47,10 +51,14 @@ class Tree:
         policies: Callable[[tuple[Plan, ...]], Policies],
         allocate: Callable[[str], Allocate] | None = None,
         state_windows: Mapping[Plan, int] | None = None,
+        subplan: Subplan | None = None,
     ) -> None:
         self._query, self._allocate = query, allocate
+        self.subplan = subplan or whole(query.graph, query.tree)
         self.operators = [
-            Operator(query, node, number, policies(node)) for number, node in enumerate(operators(query.tree))
+            Operator(query, node, number, policies(node))
+            for number, node in enumerate(operators(query.tree))
+            if node in self.subplan.operators
         ]
         self.state_windows = dict(state_windows or {})
         self.sides: dict[Plan, SideState] = {}
@@ -61,13 +69,14 @@ class Tree:
 
     @property
     def root(self) -> Operator:
-        """The operator that finds results."""
+        """The operator that finds results, or what is handed on."""
         return self.operators[-1]
 
     @property
     def intermediates(self) -> list[tuple[Input, SideState]]:
         """What lower operators made."""
-        return [(self.inputs[o.node], self.sides[o.node]) for o in self.operators if o.node in self.sides]
+        nodes = self.subplan.intermediates
+        return [(self.inputs[node], self.sides[node]) for node in nodes if node in self.sides]
 
     def above(self, node: Plan) -> Operator:
         """The operator that a stream or an intermediate is an input of."""
@@ -84,16 +93,20 @@ class Tree:
         check_key_types(self._query, layouts)
         for layout in layouts:
             self.inputs.setdefault(layout.stream.name, leaf(layout))
+        by_name = {layout.stream.name: layout for layout in layouts}
+        for node in self.subplan.handed:
+            if node not in self.inputs and (source := described(node, by_name)) is not None:
+                self.inputs[node] = source
         for operator in self.operators:
             operator.learn([self.inputs.get(child) for child in operator.node], layouts)
             if operator.combining is not None:
                 self.inputs.setdefault(operator.node, operator.combining.output)
         for layout in layouts:
-            if (name := layout.stream.name) not in self.sides:
+            if (name := layout.stream.name) in self.subplan.streams and name not in self.sides:
                 self.sides[name] = self._side(name, layout.stored_schema)
-        for operator in self.operators[:-1]:
-            if operator.node in self.inputs and operator.node not in self.sides:
-                self.sides[operator.node] = self._side(operator.node, self.inputs[operator.node].schema)
+        for node in self.subplan.intermediates:
+            if node in self.inputs and node not in self.sides:
+                self.sides[node] = self._side(node, self.inputs[node].schema)
 
     def remember(self) -> Callable[[], None]:
         """What is known now; calling the answer goes back to it."""
@@ -122,6 +135,10 @@ class Tree:
             pieces = self._combinations(operator, arriving, _PIECE_ROWS, ration)
             arriving[operator.node] = self._made(operator, pieces, floors_us)
         yield from self._combinations(self.root, arriving, most_rows, ration)
+
+    def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
+        """Intermediate rows as they arrive at the operator above."""
+        return self.above(source.node).entering(source, batch, self._retention_us)
 
     def undo(self, before: Sequence[Learned]) -> None:
         """Take back what was stored and learned in a batch that failed."""
@@ -187,9 +204,8 @@ class Tree:
 
     def put(self, source: Input, pieces: Sequence[pa.RecordBatch]) -> None:
         """Put saved intermediate rows back."""
-        above = self.above(source.node)
         for batch in pieces:
-            self.sides[source.node].append(above.entering(source, batch, self._retention_us))
+            self.sides[source.node].append(self.entering(source, batch))
 
     def rebuild(self, floors_us: Sequence[int], nodes: Collection[Plan] | None = None) -> None:
         """Make intermediate rows (all, or some) anew from stored rows; nothing is emitted or learned."""
@@ -267,8 +283,8 @@ class Tree:
         if operator.combining is None:
             return None
         source = operator.combining.output
-        whole = pa.concat_batches(batches) if batches else no_rows(source.schema)
-        return self.above(operator.node).entering(source, whole, self._retention_us)
+        made = pa.concat_batches(batches) if batches else no_rows(source.schema)
+        return self.entering(source, made)
 
     @functools.cached_property
     def _retention_us(self) -> dict[str, int]:

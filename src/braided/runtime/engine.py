@@ -29,7 +29,7 @@ import pyarrow as pa
 from braided.operators.layout import Layout, layout_of, output_of
 from braided.operators.mjoin import Positions
 from braided.operators.operator import Operator
-from braided.operators.results import Results
+from braided.operators.results import Made, Results
 from braided.operators.tree import Arriving, Tree
 from braided.policies.choice import Policies, policies_for
 from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
@@ -37,6 +37,7 @@ from braided.query.bounds import INFINITE_US
 from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
+from braided.query.subplans import Subplan
 from braided.runtime.calibration import machine_costs
 from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
 from braided.runtime.rationing import Rationing
@@ -86,12 +87,14 @@ class Engine:
         measures: bool = True,
         repeatable: bool = False,
         part: Part = WHOLE,
+        subplan: Subplan | None = None,
     ) -> None:
         """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
 
         Without `expire_after` rows are only forgotten when the next batch begins, so that the last batch
         can be taken back. Without `measures` the caller says how long batches take. With `repeatable` nothing
-        runs in the background. `part` is this engine's part of a join that is spread over several.
+        runs in the background. `part` is this engine's part of a join that is spread over several; `subplan`
+        are the operators it runs, if not all: `results` are then the rows it hands on.
         `policies`, `rationing` and `state_windows` (see `Tree`) are for tests and the lab.
         """
         self.query = query
@@ -99,7 +102,11 @@ class Engine:
         self.watch = Stopwatch()  # of the latest batch
         self.bounds = query.bounds
         self.tree = Tree(
-            query, lambda node: policies or policies_for(query, machine_costs, node), allocate, state_windows
+            query,
+            lambda node: policies or policies_for(query, machine_costs, node),
+            allocate,
+            state_windows,
+            subplan,
         )
         self.rationing = rationing or Rationing(query, self.tree.state_windows, wait=repeatable)
         self.regulation = Regulation(query, part)
@@ -109,7 +116,7 @@ class Engine:
         self.streams: list[StreamState | None] = [None] * len(query.streams)
         self.results = self.batches = 0
         self.probes = 0  # of the latest batch
-        self._builder: Results | None = None
+        self._builder: Results | Made | None = None
         self._unlearn = self._remember()
         self._windowed, self._counting = query.windowed, query.counts
 
@@ -126,9 +133,10 @@ class Engine:
         self.tree.learn(known)
         root = self.tree.root.combining
         if self._builder is None and output is not None and root is not None:
-            self._builder = Results(self.query, known, output, root)
+            last = self.tree.root.root
+            self._builder = Results(self.query, known, output, root) if last else Made(root)
         for i, layout in enumerate(layouts):
-            if layout is not None and self.streams[i] is None:
+            if layout is not None and self.streams[i] is None and self._joins(i):
                 self.streams[i] = self._stream_state(layout)
 
     def number(self, name: str) -> int:
@@ -140,7 +148,7 @@ class Engine:
     @property
     def schema(self) -> pa.Schema:
         """The result's schema; without columns until every stream's schema is known."""
-        return self._builder.output.schema if self._builder else pa.schema([])
+        return self._builder.schema if self._builder else pa.schema([])
 
     # a batch
 
@@ -190,11 +198,14 @@ class Engine:
         *,
         piece_rows: int = PIECE_ROWS,
         eager: bool = True,
+        handed: Mapping[Plan, Rows] | None = None,
     ) -> Iterator[pa.Table]:
-        """Process a judged batch; eager pieces come as driver streams finish, others when full."""
-        yield from self.watch.each(
-            "batch", self._run(arrivals, self._later(arrivals), piece_rows, eager=eager)
-        )
+        """Process a judged batch; eager pieces come as driver streams finish, others when full.
+
+        `handed` are intermediate rows that other engines made in this batch; they are never judged.
+        """
+        later = self._later(arrivals)
+        yield from self.watch.each("batch", self._run(arrivals, later, piece_rows, handed, eager=eager))
         if self._measures:
             batch_us = self.watch.us("accept") + self.watch.us("batch")
             self.rationing.measured(batch_us / 1e6, self.watch.us("probing") / 1e6, self.probes)
@@ -264,7 +275,13 @@ class Engine:
     # parts of the above
 
     def _run(
-        self, arrivals: Sequence[Arrival | None], later: Watermark, piece_rows: int, *, eager: bool
+        self,
+        arrivals: Sequence[Arrival | None],
+        later: Watermark,
+        piece_rows: int,
+        handed: Mapping[Plan, Rows] | None = None,
+        *,
+        eager: bool,
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
         self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us)
@@ -275,7 +292,7 @@ class Engine:
         rationing = self.rationing.kept()
         found = 0
         try:
-            arriving = self._arriving(arrivals, later)
+            arriving = {**self._arriving(arrivals, later), **(handed or {})}
             self.rationing.begin(self.batches, self.tree, arriving)
             for table in self.watch.each("probing", self._found(arriving, piece_rows, eager=eager)):
                 found += table.num_rows
@@ -388,6 +405,10 @@ class Engine:
             return floor_us
         return max(floor_us, watermark.us - retention_us)
 
+    def _joins(self, i: int) -> bool:
+        """Whether a stream's rows arrive here, and not at another engine of the same join."""
+        return self.query.names[i] in self.tree.subplan.streams
+
     def _stream_state(self, layout: Layout) -> StreamState:
         name = layout.stream.name
         keys = self.tree.above(name).keys
@@ -396,6 +417,8 @@ class Engine:
 
     def _stream_statistics(self, i: int) -> StreamStatistics:
         stream, counters = self.streams[i], self.counters[i]
+        if not self._joins(i):
+            return StreamStatistics(newest_us=self.watermark.newest_us[i])
         operator = self.tree.above(self.query.names[i])
         learned, place = operator.join.learned, operator.node.index(self.query.names[i])
         live = (stream.side.rows + stream.waiting.rows) if stream else 0
