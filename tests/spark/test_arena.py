@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import os
 import shutil
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 import braided as bd
 from braided.spark import arena, folders
-from braided.spark.plan import ArenaPlan, JoinPlan, Stage
+from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.testing import assert_same_bag, bag, expected
 from tests.spark.test_bucket import BUCKETS, Cluster, batches
 from tests.workloads import names_of, random_tables, stream
@@ -133,18 +132,6 @@ def test_two_attempts_at_once_do_not_meet(own_root: Path) -> None:
         zombie.close()
     found += [made.push(b) for b in parts[2:]]
     assert_same_bag(pa.concat_tables(found), expected(made.plan.query, tables))
-
-
-def test_stages_of_one_query_have_folders_of_their_own(own_root: Path) -> None:
-    tables = random_tables(1, NAMES)
-    stages = [cluster(tables) for _ in range(2)]
-    for number, made in enumerate(stages):
-        made.plan = dataclasses.replace(made.plan, stage=Stage(number, of=2))
-    for batch in batches(tables, 20):
-        for made in stages:
-            made.push(batch)
-    assert [counted(made, "rebuilds") for made in stages] == [0, 0]
-    assert all(counted(made, "arena_hits") > 0 for made in stages)
 
 
 def test_files_are_private_few_and_removed_with_their_rows(own_root: Path) -> None:

@@ -4,8 +4,8 @@ In a batch the operators run one after the other, producers before consumers. Wh
 inputs is stored first; then the combinations it completes are found, and are what arrives at the next one. A
 batch that fails is taken back from `marks`: nothing is forgotten while it runs.
 
-A tree may be only a part of a plan (`Subplan`): then intermediate rows that were made elsewhere arrive, too, and
-its root finds what is handed on.
+A tree may be only a part of a plan (`Subplan`): then intermediate rows that were made elsewhere arrive, too,
+and its root finds what is handed on.
 """
 
 from __future__ import annotations

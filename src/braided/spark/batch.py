@@ -19,7 +19,8 @@ def batch_join(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
             columns = [batch.column(name).to_pylist() for name in Packed._fields]
             packed += [Packed(*row) for row in zip(*columns, strict=True)]
         for blob, _ in Bucket(plan, 0, Nowhere()).run(packed, finish=True):
-            yield pa.RecordBatch.from_arrays([pa.array([blob], pa.binary())], names=["blob"])
+            row = {"blob": blob, "leaves_us": None}
+            yield pa.RecordBatch.from_pylist([row], _schema(plan))
 
     return join_bucket
 
@@ -29,9 +30,14 @@ def whole_batch_join(plan: JoinPlan) -> Callable[[pa.Table], pa.Table]:
     pieces = batch_join(plan)
 
     def join_bucket(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches(pieces(iter(table.to_batches())), pa.schema([("blob", pa.binary())]))
+        return pa.Table.from_batches(pieces(iter(table.to_batches())), _schema(plan))
 
     return join_bucket
+
+
+def _schema(plan: JoinPlan) -> pa.Schema:
+    handed = [] if plan.stage.last else [("leaves_us", pa.list_(pa.int64()))]
+    return pa.schema([("blob", pa.binary()), *handed])
 
 
 class Nowhere:

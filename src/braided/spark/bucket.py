@@ -3,19 +3,26 @@
 What a bucket emits, and the rows its state holds afterwards, depend only on the committed state and the
 rows of the batch. No clock, no task number and no order of arrival decides anything, so any attempt's
 output may be paired with any attempt's state, and a retried batch gives the same bag.
+
+In a query of several stages a bucket belongs to one of them. It stores the newest times of all streams, so it
+judges by the same watermark as the others; what it is told of them in a batch counts from the next one on.
+Rows that a lower stage made are never judged: their last component was accepted in this very batch.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from braided.query.errors import BraidedError, InvalidValue
+from braided.query.plan_tree import Plan
 from braided.query.values import plain
 from braided.runtime.engine import Counters, Engine
 from braided.runtime.intake import Arrival
@@ -24,14 +31,18 @@ from braided.runtime.stopwatch import Stopwatch
 from braided.spark import blobs, measures
 from braided.spark.arena import Arena, new_token, open_arena
 from braided.spark.batch_clock import BatchClock
+from braided.spark.bucketing import NO_STREAM, Newest, newer
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
+from braided.spark.repack import late_blob
 from braided.spark.skew import hottest_rows
 from braided.spark.store import Chunk, Meta, State, StreamMeta
 from braided.state.keys import Int64s
 from braided.state.side import Rows, SideState
+from braided.state.storable import no_rows
 
 _MOST_CHUNKS = 64
 _REWRITE_ROWS = 10_000
+_NO_ROWS = Rows(pa.RecordBatch.from_pylist([], pa.schema([])), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class Packed(NamedTuple):
@@ -64,6 +75,7 @@ class Bucket:
         self._rebuilds = self._hits = 0
         self.said: str | None = None  # what goes with the row of metrics, in words
         self.probing_seconds = 0.0
+        self.leaves_us: list[int | None] | None = None  # the newest times of all streams, once it has run
 
     def run(
         self, packed: Sequence[Packed], *, finish: bool = False
@@ -89,9 +101,11 @@ class Bucket:
         with watch.on("engine"):
             judged = self._arrivals(engine, sorted(packed, key=lambda p: (p.stream, p.part, p.seq)))
             arrivals = engine.regulate(judged, _share(packed), self._plan.cores)
-        for table in watch.each("engine", engine.step(arrivals, eager=False)):
+        handed = self._handed(engine, packed)
+        for table in watch.each("engine", engine.step(arrivals, eager=False, handed=handed)):
             yield from ((blob, None) for blob in self._blobs(table))
         yield from ((blob, None) for blob in self._late(arrivals))
+        yield from ((p.blob, None) for p in packed if p.stream == NO_STREAM and p.blob is not None)
         if finish:
             for table in engine.finish():
                 yield from ((blob, None) for blob in self._blobs(table))
@@ -103,6 +117,7 @@ class Bucket:
             arena.save(engine, meta.token, previous)
         seen = engine.statistics()
         self.said = measures.said(seen)
+        self.leaves_us = list(engine.watermark.newest_us)
         yield (
             None,
             measures.vector(
@@ -137,7 +152,9 @@ class Bucket:
         plan, data = self._plan, self._state.get_meta()
         if data is None:
             empty = [StreamMeta() for _ in plan.query.streams]
-            return Meta(plan.query.fingerprint(), plan.query.meaning(), _said(plan), plan.buckets, empty)
+            meta = Meta(plan.query.fingerprint(), plan.query.meaning(), _said(plan), plan.buckets, empty)
+            meta.stage = _stage(plan)
+            return meta
         meta = Meta.decode(data)
         check_same_query(meta, plan)
         meta.schema = _said(plan)
@@ -174,6 +191,7 @@ class Bucket:
             measures=False,
             repeatable=True,  # each batch may run in another process, and a repeated run gives the same bag
             part=part,
+            subplan=self._plan.subplan,
         )
         engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
         engine.watermark.newest_us = [said.newest_us for said in meta.streams]
@@ -181,7 +199,8 @@ class Bucket:
 
     def _rebuild(self, engine: Engine, meta: Meta) -> None:
         for name, said, stream in zip(self._plan.query.names, meta.streams, engine.streams, strict=True):
-            assert stream is not None
+            if stream is None:  # joined by another stage
+                continue
             batches = [self._chunk(name, c, stream.layout.stored_schema) for c in said.chunks]
             engine.put(stream, [stream.intake.stored(batch) for batch in batches])
         if not self._same_plan(meta):
@@ -215,12 +234,15 @@ class Bucket:
 
     def _arrivals(self, engine: Engine, packed: Sequence[Packed]) -> list[Arrival | None]:
         arrivals: list[Arrival | None] = [None] * len(engine.streams)
+        told = self._told(packed)
         for i, stream in enumerate(engine.streams):
             mine = [p for p in packed if p.stream == i]
-            if not mine or stream is None:
+            if not mine and told[i] is None:
+                continue
+            if stream is None:  # joined by another stage
+                arrivals[i] = Arrival(_NO_ROWS, newest_us=told[i])
                 continue
             parts = [blobs.decode(p.blob) for p in mine if p.blob is not None]
-            newest = [int(p.newest_us) for p in mine if p.newest_us is not None]
             judged = stream.intake.empty()
             if parts:
                 rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
@@ -230,12 +252,38 @@ class Bucket:
                 rows_in=int(sum(p.rows_in for p in mine)),
                 null_keys=int(sum(p.null_keys for p in mine)),
                 null_times=int(sum(p.null_times for p in mine)),
-                newest_us=max(newest) if newest else None,
+                newest_us=told[i],
             )
         return arrivals
 
+    def _told(self, packed: Sequence[Packed]) -> Newest:
+        """The newest times of the streams, as far as this batch tells.
+
+        Only the first stages believe those who pack rows; what these found is handed on, so that no two
+        stages can differ.
+        """
+        told: Newest = [None] * len(self._plan.query.streams)
+        for p in packed:
+            if p.leaves_us is not None:
+                told = newer(told, _times(p.leaves_us))
+            if p.newest_us is not None and self._plan.first:
+                told = newer(told, [int(p.newest_us) if i == p.stream else None for i in range(len(told))])
+        return told
+
+    def _handed(self, engine: Engine, packed: Sequence[Packed]) -> dict[Plan, Rows]:
+        """What lower stages made in this batch."""
+        handed: dict[Plan, Rows] = {}
+        inputs = self._plan.inputs
+        for number in range(len(engine.streams), len(inputs)):
+            source = engine.tree.inputs[inputs[number]]
+            mine = sorted((p for p in packed if p.stream == number), key=lambda p: (p.part, p.seq))
+            parts = [blobs.decode(p.blob) for p in mine if p.blob is not None]
+            rows = pa.concat_batches(parts) if parts else no_rows(source.schema)
+            handed[source.node] = engine.tree.entering(source, rows)
+        return handed
+
     def _blobs(self, table: pa.Table) -> Iterator[bytes]:
-        if self._plan.late == "flag":
+        if self._plan.late == "flag" and self._plan.stage.last:
             table = table.append_column(LATE_COLUMN, pa.nulls(table.num_rows, pa.string()))
         for batch in table.to_batches():
             for piece in blobs.bounded(batch):
@@ -260,15 +308,16 @@ class Bucket:
                 else:
                     arrays.append(pa.nulls(rows, field.type))
             for piece in blobs.bounded(pa.RecordBatch.from_arrays(arrays, schema=self._plan.schema)):
-                yield blobs.encode(piece)
+                yield blobs.encode(piece) if self._plan.stage.last else late_blob(piece)
 
     def _write(self, meta: Meta, engine: Engine, arrivals: Sequence[Arrival | None]) -> None:
         for i, (said, stream) in enumerate(zip(meta.streams, engine.streams, strict=True)):
-            assert stream is not None
+            said.newest_us = engine.watermark.newest_us[i]
+            if stream is None:  # joined by another stage
+                continue
             arrival = arrivals[i]
             entered = [arrival.rows] if arrival is not None else []
             self._keep(meta, said.chunks, entered, stream.side, stream.waiting.pieces, engine.oldest_us(i))
-            said.newest_us = engine.watermark.newest_us[i]
             said.counters = dataclasses.asdict(engine.counters[i])
         self._write_intermediates(meta, engine)
         meta.results, meta.batches = engine.results, engine.batches
@@ -336,6 +385,16 @@ def _share(packed: Sequence[Packed]) -> Share:
     return Share(*(int(sum(getattr(p, f"rows_{n}") for p in packed)) for n in ("before", "upto", "total")))
 
 
+def _times(leaves_us: Sequence[Any]) -> list[int | None]:
+    """Newest times as they come out of pandas, which knows no null among whole numbers."""
+    return [None if at is None or math.isnan(at) else int(at) for at in leaves_us]
+
+
+def _stage(plan: JoinPlan) -> list[int]:
+    """How a bucket's state names its stage; the only one has no name."""
+    return [plan.stage.number, plan.stage.of] if plan.stage.of > 1 else []
+
+
 def _since(rows: Rows, oldest: int) -> tuple[pa.RecordBatch, Int64s]:
     """The rows that are still needed after their own batch, and how long each lasts."""
     lasting = rows.times if rows.ends is None else rows.ends
@@ -356,6 +415,12 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
     different = plan.query.difference(meta.meaning)
     if different:
         raise InvalidValue(f"this checkpoint belongs to another query: {different}; {remedy}")
+    tree = plain(plan.query.tree)
+    if meta.stage != _stage(plan) or (meta.stage and meta.plan != tree):
+        raise InvalidValue(
+            f"this checkpoint was made with plan={meta.plan!r}, and the join has plan={tree!r}; with several "
+            f"keys every stage of a plan keeps rows of its own, so the plan is fixed; {remedy}"
+        )
     for line in meta.schema:
         stream, column, type_ = line.split("\t")
         layout = plan.layouts[plan.query.names.index(stream)]

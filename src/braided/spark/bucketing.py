@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from braided.spark import blobs
 from braided.spark.labels import labels
+from braided.spark.plan import JoinPlan
 from braided.state.keys import KeyFormat
 
 Newest: TypeAlias = Sequence[int | None]
@@ -38,7 +39,7 @@ PACKED_SCHEMA = pa.schema(
         ("leaves_us", pa.list_(pa.int64())),
     ]
 )
-NO_STREAM = -1  # a control row that only tells times of leaf streams
+NO_STREAM = -1  # a control row that only tells times of leaf streams, or late rows that pass through
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Target:
     stream: int
     places: tuple[int, ...]
     keys: KeyFormat
+
+
+def target(plan: JoinPlan, number: int) -> Target:
+    """Where the rows of one of a stage's inputs go."""
+    return Target(plan.buckets, number, plan.places(plan.inputs[number]), plan.keys)
 
 
 @dataclass
@@ -95,6 +101,15 @@ class Bucketing:
                 self._seq += 1
             start += int(counts[number])
 
+    def passing(self, blob: bytes) -> pa.RecordBatch:
+        """A blob that is none of the stage's business, as a packed row.
+
+        All of a task's go to one bucket, by the task's number: a repeated attempt must choose the same.
+        """
+        made = self._row(self._part % self._target.buckets, blob, NO_STREAM)
+        self._seq += 1
+        return made
+
     def control(self, seen: Seen, leaves_us: Newest | None = None) -> pa.RecordBatch:
         """A row for every bucket: counts go to the first, so that sums are right; times go to all.
 
@@ -115,9 +130,10 @@ class Bucketing:
             [pa.array(c, f.type) for c, f in zip(columns, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
         )
 
-    def _row(self, bucket: int, blob: bytes) -> pa.RecordBatch:
+    def _row(self, bucket: int, blob: bytes, stream: int | None = None) -> pa.RecordBatch:
         label = labels(self._target.buckets)[bucket]
-        values = [label, self._target.stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, None, blob, None]
+        stream = self._target.stream if stream is None else stream
+        values = [label, stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, None, blob, None]
         return pa.RecordBatch.from_arrays(
             [pa.array([v], f.type) for v, f in zip(values, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
         )

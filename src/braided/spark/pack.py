@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from braided.spark.bucketing import Bucketing, Seen, Target, partition
+from braided.spark.bucketing import Bucketing, Seen, Target, partition, target
 from braided.spark.plan import JoinPlan
 from braided.state import times
 from braided.state.keys import valid_keys
@@ -23,7 +23,7 @@ _FLUSH_BYTES = 64 << 20
 
 
 class Packer:
-    """Packs the rows of one partition of one stream."""
+    """Packs the rows of one partition of one stream, for the stage that joins it."""
 
     def __init__(self, plan: JoinPlan, stream: int) -> None:
         self._plan, self._number = plan, stream
@@ -45,8 +45,7 @@ class Packer:
             yield bucketing.control(seen)
 
     def _target(self) -> Target:
-        places = tuple(self._plan.layouts[self._number].keys)
-        return Target(self._plan.buckets, self._number, places, self._plan.keys)
+        return target(self._plan, self._number)
 
     def _judged(self, batch: pa.RecordBatch, seen: Seen) -> pa.RecordBatch:
         """The stored columns of the rows that can join; the rest is counted."""

@@ -1,11 +1,20 @@
-"""The join as a DataFrame: pack, group by bucket, join with state, unpack."""
+"""The join as a DataFrame: pack, group by bucket, join with state, unpack.
+
+A join graph whose plan has operators without a common key becomes several such stages in one query: what one
+stage finds is packed again by the next one's key. `repack` says what else the stages tell each other.
+
+    orders    -> pack by customer -.
+    customers -> pack by customer -+- group -> stage 0 -> repack by item -.
+    items     -> newest time only -'                                      +- group -> stage 1 -> unpack
+    items     -> pack by item --------------------------------------------'
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -17,16 +26,19 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
 from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
 from braided.spark.batch import batch_join, whole_batch_join
+from braided.spark.bucketing import target
 from braided.spark.builder import check_session
 from braided.spark.folders import remove_at_exit, remove_with_queries
 from braided.spark.labels import MAX_BUCKETS
 from braided.spark.measures import observation
 from braided.spark.pack import Packer
-from braided.spark.plan import JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
+from braided.spark.plan import HANDED_ON, JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
+from braided.spark.repack import Repacker, Teller
 from braided.spark.unpack import unpack
 from braided.spark.workers import start_early
 
@@ -50,21 +62,47 @@ def join(
     """
     plan = _plan(query, frames, buckets, late)
     ordered = [frames[name] for name in query.names]
-    packed = [
-        _watermarked(df, stream).mapInArrow(_callable(Packer(plan, i)), PACKED)
-        for i, (df, stream) in enumerate(zip(ordered, query.streams, strict=True))
-    ]
-    grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
     if ordered[0].isStreaming:
         start_early(ordered[0].sparkSession)
-        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), JOINED, "Append", "None")
-    else:
-        piecewise = not pyspark.__version__.startswith("4.0.")
-        joined = grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), "blob binary")
-        return joined.mapInArrow(unpack, _spark_schema(plan, ordered))
-    observed = joined.observe(observation(plan.stage), *_observations(query))
-    result = observed.mapInArrow(unpack, _spark_schema(plan, ordered))
+    made: dict[PlanNode, DataFrame] = dict(
+        zip(query.names, map(_watermarked, ordered, query.streams), strict=True)
+    )
+    for stage in plan.stages():
+        packed = [_packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs]
+        told = _told(stage, ordered) if ordered[0].isStreaming else []
+        made[stage.subplan.node] = _joined(stage, [*packed, *told])
+    result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
+
+
+def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
+    """The rows of one of a stage's inputs, on their way to its buckets."""
+    streams = len(plan.query.streams)
+    stream = number < streams
+    pack = Packer(plan, number) if stream else Repacker(target(plan, number), streams)
+    return df.mapInArrow(_callable(pack), PACKED)
+
+
+def _told(plan: JoinPlan, frames: Sequence[DataFrame]) -> list[DataFrame]:
+    """For a first stage the newest times of the streams that it does not join itself."""
+    streams, n = plan.query.streams, len(plan.query.streams)
+    return [
+        df.select(F.col(f"`{stream.time}`")).mapInArrow(_callable(Teller(stream, i, n, plan.buckets)), PACKED)
+        for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
+        if plan.first and stream.name not in plan.subplan.streams and stream.time is not None
+    ]
+
+
+def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
+    """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
+    grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
+    if packed[0].isStreaming:
+        schema = JOINED if plan.stage.last else HANDED_ON
+        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), schema, "Append", "None")
+        return joined.observe(observation(plan.stage), *_observations(plan.query))
+    piecewise = not pyspark.__version__.startswith("4.0.")
+    schema = "blob binary" if plan.stage.last else "blob binary, leaves_us array<long>"
+    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), schema)
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
@@ -105,12 +143,23 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     arena = _arena(spark) if all(streaming.values()) else ArenaPlan()
     cores = min(buckets, spark.sparkContext.defaultParallelism)
     plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores)  # type: ignore[arg-type]
-    _ = plan.keys, plan.output
-    if late == "flag" and LATE_COLUMN in plan.output.schema.names:
+    _check_plan(plan)
+    return plan
+
+
+def _check_plan(plan: JoinPlan) -> None:
+    """Raise if keys cannot meet, or if what is asked for is not available."""
+    stages = plan.stages()
+    _ = [stage.keys for stage in stages], plan.output
+    if len(stages) > 1 and plan.query.overload is not None:
+        raise InvalidValue(
+            "join: overload is not available for joins with several keys on Spark; use one key, or the local "
+            "engine"
+        )
+    if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(
             f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
         )
-    return plan
 
 
 def _arena(spark: SparkSession) -> ArenaPlan:
@@ -221,7 +270,9 @@ def _observations(query: JoinQuery) -> list[Any]:
     ]
 
 
-def _callable(packer: Packer) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _callable(
+    packer: Packer | Repacker | Teller,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """`mapInArrow` wants a function."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

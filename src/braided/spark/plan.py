@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import pyarrow as pa
 
+from braided.operators.inputs import Input, described
 from braided.operators.layout import Layout, Output, key_format_of, layout_of, output_of
 from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import Plan
+from braided.query.subplans import Subplan, subplans
 from braided.state.keys import KeyFormat
 
 BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM holds a blob several times
@@ -68,10 +71,39 @@ class JoinPlan:
         )
 
     @functools.cached_property
+    def subplan(self) -> Subplan:
+        """The operators of the stage."""
+        return subplans(self.query.graph, self.query.tree)[self.stage.number]
+
+    @functools.cached_property
+    def inputs(self) -> tuple[Plan, ...]:
+        """What packed rows may be, by number: all streams, then what lower stages hand on to this one."""
+        return (*self.query.names, *self.subplan.handed)
+
+    @functools.cached_property
     def keys(self) -> KeyFormat:
-        """How keys are hashed."""
-        names = self.query.names
-        return key_format_of(self.query, names, self.layouts)
+        """How the stage's keys are hashed, whichever of its inputs they are in."""
+        return key_format_of(self.query, self.subplan.inputs, self.layouts)
+
+    @functools.cached_property
+    def first(self) -> bool:
+        """Whether all its inputs are streams; other stages are told by those below how far time has come."""
+        return not self.subplan.handed
+
+    def stages(self) -> tuple[JoinPlan, ...]:
+        """One plan for each stage, in the order rows pass them."""
+        cut = subplans(self.query.graph, self.query.tree)
+        return tuple(replace(self, stage=Stage(number, len(cut))) for number in range(len(cut)))
+
+    def source(self, node: Plan) -> Input:
+        """What the rows of an input look like."""
+        source = described(node, {layout.stream.name: layout for layout in self.layouts})
+        assert source is not None
+        return source
+
+    def places(self, node: Plan) -> tuple[int, ...]:
+        """Where an input's key is among its stored columns."""
+        return tuple(self.source(node).key(self.query.graph, self.subplan.key))
 
     @functools.cached_property
     def output(self) -> Output:

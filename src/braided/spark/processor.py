@@ -51,7 +51,8 @@ class JoinProcessor(StatefulProcessor):
         number = labels(plan.buckets).index(int(key[0]))
         bucket = Bucket(plan, number, self, _query_id(), self._ahead_seconds)
         for blob, numbers in bucket.run(packed):
-            yield pd.DataFrame({"blob": [blob], "metrics": [numbers], "said": [bucket.said]})
+            handed = {} if plan.stage.last else {"leaves_us": [bucket.leaves_us]}
+            yield pd.DataFrame({"blob": [blob], "metrics": [numbers], "said": [bucket.said], **handed})
         self._ahead_seconds += bucket.probing_seconds
 
     def close(self) -> None:

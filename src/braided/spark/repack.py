@@ -7,6 +7,9 @@ every batch in which any leaf stream brings a row, so no bucket of the next stag
 
 The watermark is over all leaf streams, so the first stages must know the newest times of streams that only
 a later stage joins: `Teller` sends them, from a scan of the time column alone.
+
+Late rows that are to come out flagged travel through all later stages as they are: a stage's output is used
+once, because Spark would run it again for a second use.
 """
 
 from __future__ import annotations
@@ -22,6 +25,17 @@ from braided.state import times
 from braided.state.keys import KeyFormat
 
 _FLUSH_BYTES = 64 << 20
+_LATE = b"braided.late"
+
+
+def late_blob(rows: pa.RecordBatch) -> bytes:
+    """Late rows, in the result's columns, marked as what they are."""
+    return blobs.encode(rows.replace_schema_metadata({_LATE: b""}))
+
+
+def is_late(rows: pa.RecordBatch) -> bool:
+    """Whether these are late rows on their way out."""
+    return _LATE in (rows.schema.metadata or {})
 
 
 class Repacker:
@@ -41,7 +55,11 @@ class Repacker:
                 newest = newer(newest or [None] * self._leaves, leaves_us)
             if blob is None:
                 continue
-            held.append(blobs.decode(blob))
+            rows = blobs.decode(blob)
+            if is_late(rows):
+                yield bucketing.passing(blob.to_pybytes())
+                continue
+            held.append(rows)
             seen.rows += held[-1].num_rows
             size += held[-1].nbytes
             if size >= _FLUSH_BYTES:

@@ -1,8 +1,9 @@
 """A bucket's durable state in Spark's state store: one small value and a map of Arrow chunks.
 
 `meta` (JSON) says what is there: the query's meaning, the format, counters, newest times, and for each
-stream its chunks with their sizes and newest times. Every call is a message to the JVM, so there are
-few, and chunks are bounded. A chunk is removed whole once all its rows have expired.
+stream its chunks with their sizes and newest times; in a query of several stages also which one it is. Every
+call is a message to the JVM, so there are few, and chunks are bounded. A chunk is removed whole once all its
+rows have expired.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Meta:
     clock: dict[str, Any] = field(default_factory=dict)
     plan: list[Any] = field(default_factory=list)  # empty: the flat one
     intermediates: dict[str, list[Chunk]] = field(default_factory=dict)
+    stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
 
     @property
     def watermark_us(self) -> int | None:
@@ -90,7 +92,10 @@ class Meta:
 
     def encode(self) -> bytes:
         """As bytes."""
-        return json.dumps({"format": FORMAT, **asdict(self)}).encode()
+        said = asdict(self)
+        if not self.stage:  # as earlier versions wrote it, and can read it
+            del said["stage"]
+        return json.dumps({"format": FORMAT, **said}).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Meta:
