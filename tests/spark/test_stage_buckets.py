@@ -53,8 +53,8 @@ class Stages:
                     bucket = Bucket(stage, number, states[number], "query")
                     for blob, _ in bucket.run(rows):
                         found[number % 2].append({"blob": blob, "leaves_us": bucket.leaves_us})
-        rows = [blobs.decode(r["blob"]) for r in itertools.chain(*found) if r["blob"]]
-        return pa.Table.from_batches([r.replace_schema_metadata(None) for r in rows], self.plan.schema)
+        results = [blobs.decode(r["blob"]) for r in itertools.chain(*found) if r["blob"]]
+        return pa.Table.from_batches([r.replace_schema_metadata(None) for r in results], self.plan.schema)
 
     def _packed(self, stage: JoinPlan, batch: dict[str, pa.Table], made: Any) -> list[list[Packed]]:
         names = stage.query.names
@@ -112,7 +112,7 @@ def test_oracle_stages_give_the_definitions_bag(graph: str, seed: int) -> None:
     wanted = expected(bd.JoinQuery(streams(FOUR), on=on), tables)
     for plan in [*plans, *bushy]:
         query = bd.JoinQuery(streams(FOUR), on=on, plan=plan)
-        for rows in (4, 1000):
+        for rows in (9, 1000):
             made = Stages(query, tables)
             assert_same_bag(pa.concat_tables([made.push(b) for b in batches(tables, rows)]), wanted)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from braided.query.errors import InvalidValue
 from braided.spark.labels import MAX_BUCKETS, labels
-from braided.spark.store import Meta
+from braided.spark.store import Chunk, Meta
 
 _VARIABLES = {"meta", "chunks"}  # what `processor` names
 
@@ -29,7 +29,11 @@ class StreamState:
 
 @dataclass(frozen=True)
 class StoredState:
-    """A checkpoint's state: `buckets[number][stream]`, and totals per stream."""
+    """A checkpoint's state: `buckets[number][stream]`, and totals per stream.
+
+    Intermediate rows that a plan keeps are in it like a stream's, under the name of their operator. A stream's
+    rows are in the stage that joins it; each stage sorts its rows into the buckets by its own key.
+    """
 
     buckets: Mapping[int, Mapping[str, StreamState]]
     batches: int
@@ -39,19 +43,19 @@ class StoredState:
     @property
     def rows(self) -> dict[str, int]:
         """Stored rows per stream."""
-        return {s: sum(b[s].rows for b in self.buckets.values()) for s in self._streams()}
+        return {s: sum(b[s].rows for b in self.buckets.values() if s in b) for s in self._streams()}
 
     @property
     def bytes(self) -> dict[str, int]:
         """Stored bytes per stream."""
-        return {s: sum(b[s].bytes for b in self.buckets.values()) for s in self._streams()}
+        return {s: sum(b[s].bytes for b in self.buckets.values() if s in b) for s in self._streams()}
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values."""
         return {**asdict(self), "rows": self.rows, "bytes": self.bytes}
 
     def _streams(self) -> list[str]:
-        return list(next(iter(self.buckets.values()), {}))
+        return list(dict.fromkeys(s for bucket in self.buckets.values() for s in bucket))
 
 
 def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> StoredState:
@@ -60,21 +64,30 @@ def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> Stor
     if spark is None:
         raise InvalidValue("inspect_state needs a running SparkSession; make one with bd.spark.session()")
     try:
-        operator = _operators(spark, checkpoint)[-1]
-        stored = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", "meta")
-        rows = stored.option("operatorId", operator).load().select("key.bucket", "value.data").collect()
+        stages = [_metas(spark, checkpoint, operator) for operator in _operators(spark, checkpoint)]
     except Exception as wrong:
         reason = str(wrong).splitlines()[0]
         raise InvalidValue(f"no state of a Braided join can be read at {checkpoint!r}: {reason}") from None
-    number = {label: i for i, label in enumerate(labels(MAX_BUCKETS))}
-    metas = {number[row["bucket"]]: Meta.decode(bytes(row["data"])) for row in rows}
-    first = next(iter(metas.values()), None)
+    last = stages[-1]
+    first = next(iter(last.values()), None)
+    buckets: dict[int, dict[str, StreamState]] = {n: {} for n in sorted(last)}
+    for metas in stages:
+        for n, meta in metas.items():
+            buckets.setdefault(n, {}).update(_streams(meta))
     return StoredState(
-        buckets={n: _streams(meta) for n, meta in sorted(metas.items())},
-        batches=max((m.batches for m in metas.values()), default=0),
-        results=sum(m.results for m in metas.values()),
+        buckets=buckets,
+        batches=max((m.batches for metas in stages for m in metas.values()), default=0),
+        results=sum(m.results for m in last.values()),
         watermark_us=first.watermark_us if first else None,
     )
+
+
+def _metas(spark: SparkSession, checkpoint: str, operator: int) -> dict[int, Meta]:
+    """The small values of an operator's buckets."""
+    stored = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", "meta")
+    rows = stored.option("operatorId", operator).load().select("key.bucket", "value.data").collect()
+    number = {label: i for i, label in enumerate(labels(MAX_BUCKETS))}
+    return {number[row["bucket"]]: Meta.decode(bytes(row["data"])) for row in rows}
 
 
 def _operators(spark: SparkSession, checkpoint: str) -> list[int]:
@@ -94,13 +107,21 @@ def _operators(spark: SparkSession, checkpoint: str) -> list[int]:
 
 
 def _streams(meta: Meta) -> dict[str, StreamState]:
-    return {
-        said["name"]: StreamState(
-            rows=sum(c.rows for c in stream.chunks),
-            bytes=sum(c.size for c in stream.chunks),
-            chunks=len(stream.chunks),
-            newest_us=stream.newest_us,
-            oldest_chunk_us=min((c.newest_us for c in stream.chunks), default=None),
-        )
-        for said, stream in zip(meta.meaning["streams"], meta.streams, strict=True)
+    """What a bucket holds; in a query of several stages, of the streams that its own stage joins."""
+    named = zip((said["name"] for said in meta.meaning["streams"]), meta.streams, strict=True)
+    found = {
+        name: _state(stream.chunks, stream.newest_us)
+        for name, stream in named
+        if stream.counters or not meta.stage
     }
+    return found | {name: _state(chunks, None) for name, chunks in meta.intermediates.items()}
+
+
+def _state(chunks: Sequence[Chunk], newest_us: int | None) -> StreamState:
+    return StreamState(
+        rows=sum(c.rows for c in chunks),
+        bytes=sum(c.size for c in chunks),
+        chunks=len(chunks),
+        newest_us=newest_us,
+        oldest_chunk_us=min((c.newest_us for c in chunks), default=None),
+    )
