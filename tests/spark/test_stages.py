@@ -54,18 +54,18 @@ def null_keys(table: pa.Table, columns: list[str]) -> int:
 def test_two_stages_are_exact_over_batches_restarts_and_late_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Stream c lags a file behind, so a first stage that knew nothing of it would forget too early."""
-    tables = generated(NAMES[:3], 300)
+    """Stream c lags at first, so a first stage that knew nothing of it would forget too early."""
+    tables = generated(NAMES[:3], 160, keys=6)
     q = query(NAMES[:3], CHAIN)
     late = tables["b"].slice(0, 9)
-    for n in ("a", "b", "c"):
-        for file in range(2):
-            add_file(tmp_path / n, file + (n == "c"), tables[n].slice(file * 75, 75))
+    for n, files in (("a", 1), ("b", 1), ("c", 2)):
+        for file in range(files):
+            add_file(tmp_path / n, file, tables[n].slice(file * 80 // files, 80 // files))
     df = bd.spark.join(q, read(spark, tmp_path, tables), buckets=4, late="flag")
     run(df, tmp_path)
     for n in ("a", "b", "c"):  # more files, another run on the same checkpoint
-        add_file(tmp_path / n, 3, tables[n].slice(150, 75))
-        add_file(tmp_path / n, 4, tables[n].slice(225))
+        add_file(tmp_path / n, 3, tables[n].slice(80, 40))
+        add_file(tmp_path / n, 4, tables[n].slice(120))
     add_file(tmp_path / "b", 5, late)
     streaming = run(df, tmp_path)
 
@@ -80,13 +80,32 @@ def test_two_stages_are_exact_over_batches_restarts_and_late_rows(
 
     seen = bd.spark.metrics(streaming)
     assert seen.results == wanted.num_rows  # totals survive the restart
+    assert {n: s.rows_in for n, s in seen.streams.items()} == {"a": 160, "b": 169, "c": 160}
+    keyed = {"a": ["k"], "b": ["k", "m"], "c": ["m"]}
+    nulls = {n: null_keys(tables[n], columns) for n, columns in keyed.items()}
+    nulls["b"] += late.num_rows - with_keys
+    assert {n: s.null_keys for n, s in seen.streams.items()} == nulls
+    assert {n: s.late_rows for n, s in seen.streams.items()} == {"a": 0, "b": with_keys, "c": 0}
+    assert seen.half_joins["(a b)", "c"].probes > 0
+    assert seen.half_joins["a", "b"].matches > 0
+    assert seen.intermediates["(a b)"].live_rows > 0
+    assert seen.buckets == 4
+    assert 0.25 <= seen.largest_bucket_share <= 1
+    assert "rows (6 %) of stream 'b' came too late" in bd.spark.why(streaming) or with_keys != 9
+
+    stored = bd.spark.inspect_state(str(tmp_path / "checkpoint"), spark=spark)
+    assert set(stored.buckets) == {0, 1, 2, 3}
+    assert set(stored.rows) == {"a", "b", "c", "(a b)"}
+    assert min(stored.rows.values()) > 0
+    assert stored.results == wanted.num_rows
+    assert stored.watermark_us == seen.watermark_us is not None
 
 
 @pytest.mark.parametrize(("on", "plan"), [(CYCLE, "mjoin"), (STAR, "linear")], ids=["cycle", "star"])
 def test_graphs_of_four_streams_in_three_stages(
     spark: SparkSession, tmp_path: Path, on: list[tuple[str, str]], plan: Any
 ) -> None:
-    tables = generated(NAMES, 160, keys=5)
+    tables = generated(NAMES, 60, keys=4, span_s=15)
     q = query(NAMES, on, plan=plan, where="a.v >= c.v")
     write(tmp_path, tables, 2)
     run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=2), tmp_path)
@@ -96,7 +115,7 @@ def test_graphs_of_four_streams_in_three_stages(
 
 
 def test_a_windowed_aggregation_may_follow(spark: SparkSession, tmp_path: Path) -> None:
-    tables = generated(NAMES[:3], 240)
+    tables = generated(NAMES[:3], 150)
     q = query(NAMES[:3], CHAIN)
     write(tmp_path, tables, 3)
     joined = bd.spark.join(q, read(spark, tmp_path, tables), buckets=2)
@@ -114,7 +133,7 @@ def test_a_windowed_aggregation_may_follow(spark: SparkSession, tmp_path: Path) 
 
 
 def test_batch_inputs_give_a_batch_result(spark: SparkSession, tmp_path: Path) -> None:
-    tables = generated(NAMES, 120, keys=5)
+    tables = generated(NAMES, 60, keys=4, span_s=15)
     write(tmp_path, tables, 1)
     q = query(NAMES, CYCLE)
     frames = {n: spark.read.parquet(str(tmp_path / n)) for n in NAMES}

@@ -4,9 +4,10 @@ A child process runs a streaming join of three streams into Parquet files. It is
 random moments and started again on the same checkpoint, until all input is joined. Workers may also kill
 themselves in mid-task, executors of a cluster may be killed, and tasks may dawdle until Spark starts a second
 attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
-input.
+input. With two keys (a and b by one, b and c by another) the join runs in two stages, and workers of either die.
 
     python -m braided.bench.chaos --kills 20 --seed 1
+    python -m braided.bench.chaos --kills 5 --seed 1 --suicide --keys 2
     python -m braided.bench.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
 """
 
@@ -24,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -35,7 +36,9 @@ from braided.bench.cluster import cluster
 from braided.lab.files import add_file, committed_files
 
 NAMES = ("a", "b", "c")
+LAST_KEY = {1: ("a.k", "c.k"), 2: ("b.m", "c.m")}  # beside a.k = b.k, by number of keys
 WINDOW_S = 5
+Pass: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,14 @@ def campaign(
     trouble: Trouble = NO_TROUBLE,
     executor_kills: int = 0,
     master: str = "local[2,4]",
+    keys: int = 1,
 ) -> Report:
     """Generate input, run and kill until everything is joined, compare.
 
     The master "cluster" is a cluster of real processes, made for this campaign.
     """
     if master == "cluster":
-        options: dict[str, Any] = {"trouble": trouble, "executor_kills": executor_kills}
+        options: dict[str, Any] = {"trouble": trouble, "executor_kills": executor_kills, "keys": keys}
         with cluster(2, root / "cluster.log") as address:
             return campaign(root, kills=kills, seed=seed, batches=batches, master=address, **options)
     rng = random.Random(seed)
@@ -98,7 +102,7 @@ def campaign(
     generate(root, batches, seed)
     done = starts = executors = 0
     while True:
-        child = start(root, master, trouble)
+        child = start(root, master, trouble, keys)
         starts += 1
         while executors < executor_kills and _after_some_batches(child, root, batches, rng):
             executors += _kill_executor(rng)
@@ -110,14 +114,14 @@ def campaign(
         if code > 0:
             raise RuntimeError(f"the join failed:\n{(root / 'child.log').read_text()[-3000:]}")
         done += 1
-    missing, doubled, expected = compare(root)
+    missing, doubled, expected = compare(root, keys)
     seconds, seconds_begun = time.perf_counter() - began, len(list(root.glob("second-attempt-*")))
     return Report(done, starts, expected, missing, doubled, seconds, executors, seconds_begun)
 
 
 def generate(root: Path, batches: int, seed: int) -> None:
     """Three streams as files of random size, in order of time."""
-    rng = np.random.default_rng(seed)
+    rng, other = np.random.default_rng(seed), np.random.default_rng((seed, 2))
     for name in NAMES:
         sizes = rng.integers(50, 2_000, batches)
         times = np.sort(rng.integers(0, batches * 4_000_000, sizes.sum())) + 1_700_000_000_000_000
@@ -126,18 +130,19 @@ def generate(root: Path, batches: int, seed: int) -> None:
                 "k": rng.integers(0, 300, len(times)),
                 "t": pa.array(times, pa.timestamp("us", tz="UTC")),
                 "v": np.arange(len(times)),
+                "m": other.integers(0, 300, len(times)),
             }
         )
         for n, (start_, size) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, strict=True)):
             add_file(root / name, n, table.slice(start_, size))
 
 
-def start(root: Path, master: str, trouble: Trouble) -> subprocess.Popen[bytes]:
+def start(root: Path, master: str, trouble: Trouble, keys: int = 1) -> subprocess.Popen[bytes]:
     """A child that joins all files and ends."""
     command = [sys.executable, "-m", "braided.bench.chaos", "--child", str(root), "--master", master]
     with (root / "child.log").open("ab") as log:
         return subprocess.Popen(
-            [*command, *trouble.flags],
+            [*command, *trouble.flags, "--keys", str(keys)],
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -186,7 +191,7 @@ def committed(root: Path) -> int:
     return len([p for p in folder.glob("*") if p.name.isdigit()]) if folder.is_dir() else 0
 
 
-def compare(root: Path) -> tuple[int, int, int]:
+def compare(root: Path, keys: int = 1) -> tuple[int, int, int]:
     """Missing and doubled rows against DuckDB, and how many there should be."""
     columns = [f"{n}_v" for n in NAMES]
     got: Counter[Any] = Counter()
@@ -199,17 +204,19 @@ def compare(root: Path) -> tuple[int, int, int]:
         for name in NAMES:
             db.register(name, pq.read_table(root / name))
         rows = db.sql(
-            f"select a.v, b.v, c.v from a join b on a.k = b.k join c on a.k = c.k where {near}"
+            "select a.v, b.v, c.v from a join b on a.k = b.k "
+            f"join c on {' = '.join(LAST_KEY[keys])} where {near}"
         ).fetchall()
     wanted = Counter(rows)
     return (wanted - got).total(), (got - wanted).total(), wanted.total()
 
 
-def child(root: Path, master: str, trouble: Trouble) -> None:
+def child(root: Path, master: str, trouble: Trouble, keys: int = 1) -> None:
     """Run the join to its end."""
     from pyspark.sql import DataFrame  # noqa: PLC0415
 
     import braided as bd  # noqa: PLC0415
+    from braided.spark import pipeline  # noqa: PLC0415
 
     settings = {
         "spark.master": master,
@@ -228,12 +235,16 @@ def child(root: Path, master: str, trouble: Trouble) -> None:
         bd.Stream(n, key="k", time="t", window=f"{WINDOW_S} seconds", lateness="0 seconds") for n in NAMES
     ]
     frames = {
-        n: spark.readStream.schema("k long, t timestamp, v long")
+        n: spark.readStream.schema("k long, t timestamp, v long, m long")
         .option("maxFilesPerTrigger", 1)
         .parquet(str(root / n))
         for n in NAMES
     }
-    joined: DataFrame = bd.spark.join(bd.JoinQuery(streams), frames, buckets=4)
+    query = bd.JoinQuery(streams, on=None if keys == 1 else [("a.k", "b.k"), LAST_KEY[keys]])
+    if trouble.flags:  # in a first stage, too: what it hands on is packed in the same task
+        plain = pipeline._callable
+        pipeline._callable = lambda work: _behind(plain(work), _troubled(root, trouble), work)
+    joined: DataFrame = bd.spark.join(query, frames, buckets=4)
     if trouble.flags:
         joined = joined.mapInArrow(_troubled(root, trouble), joined.schema)
     writer = joined.writeStream.format("parquet").option("path", str(root / "out"))
@@ -244,7 +255,7 @@ def child(root: Path, master: str, trouble: Trouble) -> None:
     spark.stop()
 
 
-def _troubled(root: Path, trouble: Trouble) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _troubled(root: Path, trouble: Trouble) -> Pass:
     """Pass rows on; in some batches the first attempt of a task dies behind its work, or does not end."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -267,6 +278,11 @@ def _troubled(root: Path, trouble: Trouble) -> Callable[[Iterator[pa.RecordBatch
     return pass_on
 
 
+def _behind(pack: Pass, trouble: Pass, work: Any) -> Pass:
+    """What packs rows between two stages, with trouble behind it; other packing as it is."""
+    return (lambda batches: trouble(pack(batches))) if type(work).__name__ == "Repacker" else pack
+
+
 def _alive(note: Path) -> bool:
     """Whether the process that left this note still runs."""
     return note.exists() and Path(f"/proc/{note.read_text()}").exists()
@@ -282,16 +298,17 @@ def main() -> None:
     options.add_argument("--suicide", action="store_true", help="workers kill themselves, too")
     options.add_argument("--dawdle", action="store_true", help="tasks wait until a second attempt runs")
     options.add_argument("--master", default="local[2,4]", help='Spark\'s master, or "cluster"')
+    options.add_argument("--keys", type=int, choices=LAST_KEY, default=1, help="two make two stages")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     trouble = Trouble(given.suicide, given.dawdle)
     if given.child is not None:
-        child(given.child, given.master, trouble)
+        child(given.child, given.master, trouble, given.keys)
         return
     with tempfile.TemporaryDirectory(prefix="braided-chaos-") as folder:
         report = campaign(
             Path(folder), kills=given.kills, seed=given.seed, batches=given.batches, trouble=trouble,
-            executor_kills=given.executor_kills, master=given.master,
+            executor_kills=given.executor_kills, master=given.master, keys=given.keys,
         )  # fmt: skip
     print(report)
     sys.exit(0 if report.missing == report.doubled == 0 else 1)

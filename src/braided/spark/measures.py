@@ -5,6 +5,9 @@ totals since the start, kept in the state, so a retried task counts once and a r
 maxima) over the buckets are the join's. Behind the numbers stand the latest decisions: for each turn the
 operator, then its driver input and the partners in the order they were probed. What is said in words (who may
 probe, and why) goes beside them.
+
+In a query of several stages each reports under a name of its own. All report the numbers of the whole plan,
+with nothing in those of other stages, so that sums (or maxima) over the stages are the join's, too.
 """
 
 from __future__ import annotations
@@ -116,10 +119,18 @@ def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int 
         *(general[name] for name in _GENERAL),
         *(getattr(s, name) for s in streams for name in _STREAM),
         *(int(s.index == "scan") for s in streams),
-        *(getattr(i, name) for i in seen.intermediates.values() for name in _INTERMEDIATE),
-        *(getattr(h, name) for h in seen.half_joins.values() for name in _HALF_JOIN),
+        *(getattr(i, name) for i in _intermediates(seen, plan) for name in _INTERMEDIATE),
+        *(getattr(h, name) for h in _half_joins(seen, plan) for name in _HALF_JOIN),
         *_decisions(seen, plan),
     ]
+
+
+def _intermediates(seen: Statistics, plan: Plan) -> list[IntermediateStatistics]:
+    return [seen.intermediates.get(label(node), IntermediateStatistics()) for node in intermediates(plan)]
+
+
+def _half_joins(seen: Statistics, plan: Plan) -> list[HalfJoinStatistics]:
+    return [seen.half_joins.get(pair, HalfJoinStatistics()) for pair in _pairs(plan)]
 
 
 def _decisions(seen: Statistics, plan: Plan) -> Iterator[int]:
@@ -154,6 +165,24 @@ def combined(
     return values
 
 
+def over_stages(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The join's numbers out of its stages', the last of which finds the results."""
+    *others, last = stages
+    values = dict(last)
+    for stage in others:
+        for name, old in values.items():
+            new, what = stage[name], name.rsplit(".", 1)[-1]
+            if name in ("results", "buckets", "exact_again") or new is None:
+                continue
+            if name == "probe_orders":
+                values[name] = {**new, **old}
+            elif old is None:
+                values[name] = new
+            else:
+                values[name] = max(old, new) if what in _LARGEST else new + old
+    return values
+
+
 def _turns(decisions: Sequence[int | None], plan: Plan) -> Iterator[tuple[str, ...]]:
     at, nodes = 0, operators(plan)
     while at < len(decisions):
@@ -167,10 +196,10 @@ class JoinMetrics(Statistics):
     """A running join's statistics, and what Spark and the state store know of it.
 
     `batch_seconds` are the latest batches' times, oldest first; `largest_bucket_share` is the largest
-    bucket's part of all live rows (1 / buckets is even); `hottest_key_share` is about what part of the
-    latest rows had the same key; `lag_us` is how far each stream's newest time lies behind the newest of
-    all. `rebuilds`, `arena_hits`, `engine_seconds` and `state_seconds` are of the latest batch, over all
-    buckets.
+    bucket's part of all live rows (1 / buckets is even), `hottest_key_share` about what part of the latest
+    rows had the same key, both in the most uneven stage; `lag_us` is how far each stream's newest time lies
+    behind the newest of all. `rebuilds`, `arena_hits`, `engine_seconds` and `state_seconds` are of the latest
+    batch, over all buckets.
     """
 
     query_id: str = ""
@@ -200,17 +229,19 @@ class JoinMetrics(Statistics):
 def metrics(streaming: StreamingQuery) -> JoinMetrics:
     """The metrics of a running (or ended) streaming join; from any thread, at any time."""
     progress = [json.loads(p.json) for p in streaming.recentProgress]
-    reports = [r for p in progress if (r := (p.get("observedMetrics") or {}).get(OBSERVED))]
     common = {"query_id": str(streaming.id), "active": streaming.isActive, **_spark_side(progress)}
-    told = [r for r in reversed(reports) if r["buckets"]]  # newest first
-    if not told:
+    reports = _reports(progress)
+    if OBSERVED not in reports:
         return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
-    names_, plan = told[0]["streams"], read_plan(told[0].get("plan"))
-    observed = combined(names_, told[0]["buckets"], plan)
-    earlier = (combined(names_, r["buckets"], plan) for r in told[1:])
-    fed = next((c for c in itertools.chain([observed], earlier) if c["batch_rows"]), None)
-    seen = _statistics(names_, observed, plan, told[0].get("said") or ())
-    live = sum(s.live_rows for s in seen.streams.values())
+    last = reports[OBSERVED][0]
+    names_, plan = last["streams"], read_plan(last.get("plan"))
+    stages = [[combined(names_, r["buckets"], plan) for r in told] for told in reports.values()]
+    latest = [told[0] for told in stages]
+    observed = over_stages(latest)
+    if len(stages) > 1:  # Spark counts the rows of a stream twice if its times are read for another stage
+        common["rows_per_second"] = observed["batch_rows"] / (common["batch_seconds"][-1] or 1.0)
+    fed = [f for told in stages if (f := next((c for c in told if c["batch_rows"]), None))]
+    seen = _statistics(names_, observed, plan, last.get("said") or ())
     newest = {n: s.newest_us for n, s in seen.streams.items()}
     front = max((t for t in newest.values() if t is not None), default=None)
     shared = {f.name: getattr(seen, f.name) for f in fields(Statistics)}
@@ -218,16 +249,32 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
         **shared,
         **common,
         buckets=observed["buckets"],
-        largest_bucket_share=observed["largest_bucket_rows"] / live if live else 0.0,
+        largest_bucket_share=max(_largest_share(names_, stage) for stage in latest),
         state_bytes=observed["state_bytes"],
         state_chunks=observed["state_chunks"],
         rebuilds=observed["rebuilds"],
         arena_hits=observed["arena_hits"],
-        hottest_key_share=fed["hottest_key_rows"] / fed["batch_rows"] if fed else 0.0,
+        hottest_key_share=max((f["hottest_key_rows"] / f["batch_rows"] for f in fed), default=0.0),
         engine_seconds=observed["engine_us"] / 1e6,
         state_seconds=observed["state_us"] / 1e6,
         lag_us={n: None if t is None or front is None else front - t for n, t in newest.items()},
     )
+
+
+def _reports(progress: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """What each stage has told, newest first; the last stage at the end."""
+    told: dict[str, list[Mapping[str, Any]]] = {}
+    for batch in reversed(progress):
+        for name, report in (batch.get("observedMetrics") or {}).items():
+            mine = name == OBSERVED or name.removeprefix(f"{OBSERVED}.").isdigit()
+            if mine and report["buckets"]:
+                told.setdefault(name, []).append(report)
+    return {name: told[name] for name in sorted(told, key=lambda name: (name == OBSERVED, name))}
+
+
+def _largest_share(streams: Sequence[str], values: Mapping[str, Any]) -> float:
+    live = sum(values[f"stream.{s}.live_rows"] or 0 for s in streams)
+    return values["largest_bucket_rows"] / live if live else 0.0
 
 
 def _spark_side(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
