@@ -4,7 +4,7 @@ A child process runs a streaming join of three streams into Parquet files. It is
 random moments and started again on the same checkpoint, until all input is joined. Workers may also kill
 themselves in mid-task, executors of a cluster may be killed, and tasks may dawdle until Spark starts a second
 attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
-input. With two keys (a and b by one, b and c by another) the join runs in two stages, and workers of either die.
+input. With two keys (a and b by one, b and c by another) the join runs in two stages; workers of both die.
 
     python -m braided.bench.chaos --kills 20 --seed 1
     python -m braided.bench.chaos --kills 5 --seed 1 --suicide --keys 2
@@ -243,7 +243,7 @@ def child(root: Path, master: str, trouble: Trouble, keys: int = 1) -> None:
     query = bd.JoinQuery(streams, on=None if keys == 1 else [("a.k", "b.k"), LAST_KEY[keys]])
     if trouble.flags:  # in a first stage, too: what it hands on is packed in the same task
         plain = pipeline._callable
-        pipeline._callable = lambda work: _behind(plain(work), _troubled(root, trouble), work)
+        pipeline._callable = lambda packer: _behind(plain(packer), _troubled(root, trouble), packer)
     joined: DataFrame = bd.spark.join(query, frames, buckets=4)
     if trouble.flags:
         joined = joined.mapInArrow(_troubled(root, trouble), joined.schema)
@@ -278,9 +278,9 @@ def _troubled(root: Path, trouble: Trouble) -> Pass:
     return pass_on
 
 
-def _behind(pack: Pass, trouble: Pass, work: Any) -> Pass:
+def _behind(pack: Pass, trouble: Pass, packer: Any) -> Pass:
     """What packs rows between two stages, with trouble behind it; other packing as it is."""
-    return (lambda batches: trouble(pack(batches))) if type(work).__name__ == "Repacker" else pack
+    return (lambda batches: trouble(pack(batches))) if type(packer).__name__ == "Repacker" else pack
 
 
 def _alive(note: Path) -> bool:

@@ -31,8 +31,8 @@ class StreamState:
 class StoredState:
     """A checkpoint's state: `buckets[number][stream]`, and totals per stream.
 
-    Intermediate rows that a plan keeps are in it like a stream's, under the name of their operator. Each stage
-    of a query sorts its rows into the buckets by its own key.
+    Intermediate rows that a plan keeps are in it like a stream's, under the name of their operator. Each
+    stage of a query sorts its rows into the buckets by its own key.
     """
 
     buckets: Mapping[int, Mapping[str, StreamState]]
