@@ -91,7 +91,7 @@ def test_two_stages_are_exact_over_batches_restarts_and_late_rows(
     assert seen.intermediates["(a b)"].live_rows > 0
     assert seen.buckets == 4
     assert 0.25 <= seen.largest_bucket_share <= 1
-    assert "rows (6 %) of stream 'b' came too late" in bd.spark.why(streaming) or with_keys != 9
+    assert "of stream 'b' came too late" in bd.spark.why(streaming)
 
     stored = bd.spark.inspect_state(str(tmp_path / "checkpoint"), spark=spark)
     assert set(stored.buckets) == {0, 1, 2, 3}
