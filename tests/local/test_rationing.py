@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.operators.tree import Tree
 from braided.query.overload import ProbeAllocation
+from braided.query.tuning import DriverStream
 from braided.runtime.engine import Engine
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
@@ -251,3 +253,96 @@ def test_freshness_needs_a_time_and_an_overload() -> None:
         query_of("flat", None, freshness="1 hour")
     with pytest.raises(bd.BraidedError, match="needs a time column"):
         bd.JoinQuery([bd.Stream("a", "k", freshness="1 hour"), bd.Stream("b", "k")], overload=bd.Overload(5))
+
+
+def rows_of(**columns: Any) -> pa.Table:
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("plan", ["mjoin", (("a", "b"), "c")])
+def test_no_result_is_stale_where_only_some_streams_have_times(plan: Any) -> None:
+    streams = [
+        bd.Stream("a", key="k", time="t", freshness="5 us"),
+        bd.Stream("b", key="k"),
+        bd.Stream("c", key="k", time="t"),
+    ]
+    live = bd.LocalJoin(bd.JoinQuery(streams, plan=plan, overload=bd.Overload(1_000)))
+    live.push({"a": rows_of(k=[1], t=[0]), "b": rows_of(k=[1]), "c": rows_of(k=[2], t=[0])})
+    assert live.push({"c": rows_of(k=[1], t=[100])}).num_rows == 0
+
+
+@pytest.mark.parametrize("driver", get_args(DriverStream))
+def test_rows_that_waited_for_count_windows_are_not_stale_either(driver: Any) -> None:
+    streams = [
+        bd.Stream(n, key="k", time="t", window=bd.CountWindow(3), lateness="100 us", freshness=f)
+        for n, f in (("a", "5 us"), ("b", None))
+    ]
+    query = bd.JoinQuery(streams, overload=bd.Overload(1_000), tuning=bd.Tuning(driver))
+    live = bd.LocalJoin(query)
+    live.push({"a": rows_of(k=[1], t=[10]), "b": rows_of(k=[1], t=[1])})
+    assert live.push({"a": rows_of(k=[9], t=[1_000]), "b": rows_of(k=[8], t=[1_000])}).num_rows == 0
+
+
+@pytest.mark.parametrize("later", [{}, {n: rows_of(k=pa.nulls(1, pa.int64()), t=[50]) for n in "ab"}])
+def test_rows_that_waited_have_a_budget_if_their_batch_brings_none(later: Any) -> None:
+    streams = [bd.Stream(n, key="k", time="t", window=bd.CountWindow(3)) for n in "ab"]
+    live = bd.LocalJoin(bd.JoinQuery(streams, overload=bd.Overload(1_000)))
+    found = [live.push({n: rows_of(k=[1], t=[5]) for n in "ab"}), live.push(later), live.end()]
+    assert sum(t.num_rows for t in found) == 1
+
+
+def test_a_failed_batch_does_not_move_the_clock_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = [bd.Stream(n, key="k", time="t", window=bd.CountWindow(3), freshness="5 us") for n in "ab"]
+    live = bd.LocalJoin(bd.JoinQuery(streams, overload=bd.Overload(1_000)))
+    live.push({n: rows_of(k=[1], t=[1]) for n in "ab"})
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(Tree, "foreseen", lambda *_: (_ for _ in ()).throw(MemoryError()))
+        live.push({n: rows_of(k=[2], t=[1_000]) for n in "ab"})
+    assert live.end().num_rows == 1
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("driver", get_args(DriverStream))
+def test_the_order_of_rows_in_a_batch_does_not_matter(plan: str, driver: Any) -> None:
+    rng = np.random.default_rng(1)
+    query = dataclasses.replace(query_of(plan, 60), tuning=bd.Tuning(driver))
+    one, two = (Engine(query, repeatable=True) for _ in range(2))
+    for batch in batches_of(random_tables(6, FOUR, rows=150, keys=12), 25):
+        shuffled = {n: t.take(pa.array(rng.permutation(t.num_rows))) for n, t in batch.items()}
+        assert new_results(one, batch) == new_results(two, shuffled)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_saved_state_goes_on_alike_after_a_batch_without_rows(plan: str) -> None:
+    from braided.runtime import snapshot
+
+    tables = random_tables(6, FOUR, rows=150, keys=12)
+    one, two = (Engine(query_of(plan, 60), repeatable=True) for _ in range(2))
+    for batch in [{}, *batches_of(tables, 25)]:
+        found = new_results(one, batch)
+        restored = Engine(query_of(plan, 60), repeatable=True)
+        snapshot.load(restored, snapshot.save(two))
+        two = restored
+        assert new_results(two, batch) == found
+
+
+def test_another_plan_says_since_when_nothing_is_missing() -> None:
+    rng = np.random.default_rng(1)
+    names = names_of(3)
+    live = bd.LocalJoin(query_of("linear", 10, names=names))
+    for at in range(3):
+        live.push(load(rng, at, 20, names, keys=4))
+    assert live.stats().exact_again is None
+    other = bd.LocalJoin(query_of("flat", 10, names=names)).restore(live.snapshot())
+    other.push({})
+    assert other.stats().exact_again == 3
+
+
+def test_intermediates_of_rows_that_memory_has_no_room_for_are_forgotten() -> None:
+    rng = np.random.default_rng(1)
+    names = names_of(3)
+    streams = [bd.Stream(n, key="k", time="t", window="unbounded") for n in names]
+    live = bd.LocalJoin(bd.JoinQuery(streams, plan="linear", overload=bd.Overload(state_rows=60)))
+    for at in range(20):
+        live.push(load(rng, at, 20, names, keys=10))
+    assert live.stats().intermediates["(s0 s1)"].live_rows < 300

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import braided as bd
 from braided.spark import arena, folders
 from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.spark.test_bucket import BUCKETS, Cluster, batches
 from tests.workloads import names_of, random_tables, stream
@@ -209,3 +212,68 @@ def test_a_querys_folder_goes_when_the_query_ends(own_root: Path, monkeypatch: p
     folders._watch("app", lambda: next(looks))  # ends when there are no more answers
     assert kept.is_dir()
     assert not ended.parent.exists()
+
+
+def test_oracle_a_changed_plan_and_a_retry_of_its_first_batch(own_root: Path) -> None:
+    """The arena of the first attempt could not be taken back, and its rows were joined twice."""
+    tables = random_tables(1, NAMES)
+    for before, after in (("mjoin", "linear"), ((("s0", "s1"), "s2"), ("s2", ("s0", "s1")))):
+        one, two = cluster(tables, "60 us", plan=before), cluster(tables, "60 us", plan=after)
+        parts = batches(tables, 10)
+        found = [one.push(parts[0])]
+        two.states = one.states
+        for batch in parts[1:]:
+            states = copy.deepcopy(two.states)
+            first = two.push(batch)
+            two.states = states
+            found.append(two.push(batch))
+            assert bag(found[-1]) == bag(first)
+        assert_same_bag(pa.concat_tables(found), expected(two.plan.query, tables))
+        shutil.rmtree(own_root)
+
+
+def loads(seed: int, sizes: list[int], window: str) -> tuple[list[dict[str, pa.Table]], dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    made = [
+        {
+            n: pa.table(
+                {
+                    "k": rng.integers(0, 20, rows),
+                    "t": pa.array(np.sort(rng.integers(at * 100, at * 100 + 100, rows))).cast(
+                        "timestamp[us]"
+                    ),
+                    "n": rng.integers(0, 1 << 40, rows),
+                }
+            )
+            for n in NAMES
+        }
+        for at, rows in enumerate(sizes)
+    ]
+    return made, {"window": window, "plan": "linear"}
+
+
+@pytest.mark.parametrize("window", ["unbounded", "150 us"])
+def test_with_a_budget_kept_and_rebuilt_engines_go_on_alike(own_root: Path, window: str) -> None:
+    """Intermediates that spare budget made anew were not written, and dead rows counted for budgets."""
+    claims = 0
+    for seed in range(2):
+        parts, options = loads(seed, [5, 60, 60] + [8] * 12, window)
+        kept, lost = (cluster(parts[0], **options, overload=bd.Overload(200)) for _ in range(2))
+        exact = cluster(parts[0], **options)
+        exact.plan = dataclasses.replace(exact.plan, arena=ArenaPlan())
+        for number, batch in enumerate(parts):
+            found = bag(kept.push(batch))
+            shutil.move(own_root, own_root.with_name("kept"))
+            states = copy.deepcopy(lost.states)
+            assert bag(lost.push(batch)) == found
+            lost.states = states
+            assert bag(lost.push(batch)) == found  # a retry
+            shutil.rmtree(own_root)
+            shutil.move(own_root.with_name("kept"), own_root)
+            wanted = bag(exact.push(batch))
+            since = [Meta.decode(s.meta or b"").rationing["exact_since"] for s in lost.states]
+            if all(s is not None and s <= number for s in since):
+                claims += number > 3
+                assert found == wanted
+        shutil.rmtree(own_root)
+    assert claims

@@ -313,3 +313,34 @@ def test_metadata_round_trips() -> None:
     data = cluster.states[0].meta
     assert data is not None
     assert Meta.decode(data).encode() == data
+
+
+@pytest.mark.parametrize("plan", ["linear", (("s0", "s1"), ("s2", "s3")), (("s3", "s1", "s2"), "s0")])
+def test_oracle_trees_give_the_definitions_bag(plan: Any) -> None:
+    names = names_of(4)
+    query = bd.JoinQuery([stream(n, "60 us") for n in names], plan=plan)
+    for rows in (7, 50):
+        tables = random_tables(rows, names, rows=40, keys=4)
+        cluster = Cluster(query, tables)
+        found = [cluster.push(b) for b in batches(tables, rows)]
+        assert_same_bag(pa.concat_tables(found), expected(query, tables))
+
+
+def test_oracle_a_tree_keyed_by_more_than_all_streams_share() -> None:
+    """The lower operator is keyed by two columns, buckets by the one that the third stream has too."""
+    rng = np.random.default_rng(1)
+    tables = {
+        n: _with_another_key(random_tables(i, [n], rows=40, keys=3)[n], rng)
+        for i, n in enumerate(names_of(3))
+    }
+    streams = [bd.Stream(n, time="t", window="90 us", lateness="12 us") for n in tables]
+    on = [("s0.k", "s1.k"), ("s1.k", "s2.k"), ("s0.a", "s1.a")]
+    for plan in ("mjoin", "linear"):
+        query = bd.JoinQuery(streams, on=on, plan=plan)
+        cluster = Cluster(query, tables)
+        found = [cluster.push(b) for b in batches(tables, 9)]
+        assert_same_bag(pa.concat_tables(found), expected(query, tables))
+
+
+def _with_another_key(table: pa.Table, rng: np.random.Generator) -> pa.Table:
+    return table.append_column("a", pa.array(rng.integers(0, 3, table.num_rows)))

@@ -113,7 +113,8 @@ class Combining:
             for a, c in itertools.product(here, there):
                 self._within(keep, a, here[a], c, there[c])
                 self._within(keep, c, there[c], a, here[a])
-        for a, at in (pair for group in times if len(group) > 1 for pair in group.items()):
+        composed = [group for source, group in zip(self.inputs, times, strict=True) if not source.leaf]
+        for a, at in (pair for group in composed for pair in group.items()):
             if floors_us[a] > BOTTOMLESS_US:
                 keep &= at >= floors_us[a]
         return keep

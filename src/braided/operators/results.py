@@ -13,7 +13,7 @@ from braided.operators.layout import Layout, Output
 from braided.operators.mjoin import Positions
 from braided.query.join_query import JoinQuery
 from braided.state.keys import Bools, Int64s
-from braided.state.side import SideState
+from braided.state.side import BOTTOMLESS_US, SideState
 from braided.state.storable import from_storable, no_results
 
 
@@ -48,7 +48,7 @@ class Results:
 
     def table(self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]) -> pa.Table:
         """The result rows of the combinations that hold."""
-        keep = self._counted(sides, found)
+        keep = self._counted(sides, found, floors_us)
         if keep is not None and not keep.all():
             found = np.ascontiguousarray(found[:, keep])
         found = self._combining.holding(sides, found, floors_us)
@@ -67,14 +67,19 @@ class Results:
                 now = times if now is None else np.maximum(now, times)
         return np.zeros(found.shape[1], np.int64) if now is None else now
 
-    def _counted(self, sides: Sequence[SideState], found: Positions) -> Bools | None:
-        """Which combinations are inside all count windows."""
+    def _counted(
+        self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]
+    ) -> Bools | None:
+        """Which combinations are inside all count windows; rows that waited may have got too old."""
         if not self._query.counts:
             return None
         now = self._now(sides, found)
         keep = np.ones(found.shape[1], np.bool_)
-        for side, positions in zip(sides, found, strict=True):
+        for source, side, positions in zip(self._combining.inputs, sides, found, strict=True):
             side.inside(positions, now, keep)
+            floor_us = floors_us[self._query.names.index(source.name)]
+            if floor_us > BOTTOMLESS_US:
+                keep &= side.times_at(positions) >= floor_us
         return keep
 
     def _filtered(self, sides: Sequence[SideState], found: Positions) -> Bools | None:

@@ -225,8 +225,8 @@ class Tree:
     def rebuild_probes(self, node: Plan) -> int:
         """About how many probes it takes to make an intermediate's rows anew."""
         operator = next(o for o in self.operators if o.node == node)
-        rows = sum(self.sides[child].rows for child in operator.node if child in self.sides)
-        return rows + (self.sides[node].rows if node in self.sides else 0) * (len(operator.node) - 2)
+        held = {child: side.seen(side.count) for child, side in self.sides.items()}
+        return sum(held.get(c, 0) for c in operator.node) + held.get(node, 0) * (len(operator.node) - 2)
 
     def kept(self) -> dict[str, Any]:
         """What the operators have learned, as plain numbers; the last one's first."""

@@ -108,7 +108,7 @@ class Engine:
             state_windows,
             subplan,
         )
-        self.rationing = rationing or Rationing(query, self.tree.state_windows, wait=repeatable)
+        self.rationing = rationing or Rationing(query, self.tree.state_windows, wait=repeatable, part=part)
         self.regulation = Regulation(query, part)
         self.watermark = Watermark([s.lateness_us for s in query.streams])
         self.counters = [Counters() for _ in query.streams]
@@ -217,6 +217,7 @@ class Engine:
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
         """The results that waited for the end of all streams."""
         arrivals = [None] * len(self.streams)
+        self.regulation.see(self.watermark.clock_us)  # and not that of a batch that failed
         yield from self._run(arrivals, self.watermark.at_end(), piece_rows, eager=False)
 
     def statistics(self) -> Statistics:
@@ -284,8 +285,8 @@ class Engine:
         eager: bool,
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
-        self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us)
-        if self.rationing.limited:
+        self._count_dead()
+        if self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us):
             self._count_dead()
         before = self.tree.start()
         waiting = [s.waiting if s else None for s in self.streams]
@@ -386,11 +387,13 @@ class Engine:
             self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i, watermark))
         if watermark.us != NONE_US:
             self.tree.expire(watermark.us)
-        if self.regulation.fresh:
+        if self.regulation.cuts:
             self.tree.purge(self.regulation.floors_us)
 
     def _count_dead(self) -> None:
         """Budgets are shared by the rows that count: what is still held depends on when it was tidied up."""
+        if not self.rationing.limited:
+            return
         for i, stream in enumerate(self.streams):
             if stream is not None:
                 stream.side.count_dead(self.oldest_us(i))

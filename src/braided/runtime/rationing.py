@@ -36,7 +36,7 @@ from braided.query.durations import to_us
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves
 from braided.runtime.adaptation import Adaptation
-from braided.runtime.regulation import WHOLE_BATCH, Share
+from braided.runtime.regulation import WHOLE, WHOLE_BATCH, Part, Share
 
 _SAVED = 0.05  # of a budget, that a batch may leave to the next
 
@@ -45,10 +45,15 @@ class Rationing:
     """Applies a query's budget of probes."""
 
     def __init__(
-        self, query: JoinQuery, state_windows: Mapping[Plan, int] | None = None, *, wait: bool = False
+        self,
+        query: JoinQuery,
+        state_windows: Mapping[Plan, int] | None = None,
+        *,
+        wait: bool = False,
+        part: Part = WHOLE,
     ) -> None:
         """With `wait` nothing is analysed in the background, so that runs can be repeated."""
-        self._query = query
+        self._query, self._part = query, part
         overload = query.overload
         self.limited = overload is not None and overload.rations
         self._probes = overload.probes if overload is not None else None
@@ -121,16 +126,21 @@ class Rationing:
             self.exact_since = batch
         self._allowances = None
 
-    def catch_up(self, tree: Tree, watermark_us: int, floors_us: list[int]) -> None:
-        """Between batches: forget what is lacking no more; make it anew if there is budget to spare."""
+    def catch_up(self, tree: Tree, watermark_us: int, floors_us: list[int]) -> bool:
+        """Between batches: forget what is lacking no more; make it anew if there is budget to spare.
+
+        Whether it was made anew.
+        """
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
-            return
+            return False
         cost = sum(tree.rebuild_probes(node) for node in self.lacking)
-        if not self.limited or self._spare >= cost:
-            tree.rebuild(floors_us, self.lacking)
-            self.lacking = {}
-            self._spare = 0.0
+        if self.limited and self._spare < cost:
+            return False
+        tree.rebuild(floors_us, self.lacking)
+        self.lacking = {}
+        self._spare = 0.0
+        return True
 
     def measured(self, seconds_batch: float, seconds_probing: float, probes: int, ahead: float = 0.0) -> None:
         """How long the latest batch took, as far as it is known when it is committed."""
@@ -194,10 +204,14 @@ class Rationing:
     def _budget_now(self) -> float | None:
         """This engine's probes in this batch; None: no limit."""
         if self._target_seconds is None:
-            return None if self._probes is None else float(self._share.of_budget(self._probes))
+            return None if self._probes is None else float(self._own(self._probes))
         lanes = pacing.lanes(self._cores, self._share.total, self._share.rows)
         budget = pacing.budget(self.pace, self._target_seconds, self._share.total, lanes)
-        return None if budget is None else float(self._share.of_budget(budget))
+        return None if budget is None else float(self._own(budget))
+
+    def _own(self, budget: int) -> int:
+        """This engine's part of a budget: by its rows of the batch, unless others probe that have waited."""
+        return self._part.of_budget(budget) if self._query.counts else self._share.of_budget(budget)
 
     def _lasting_us(self, node: Plan) -> int:
         """How long a row of an intermediate may be found after its newest time."""

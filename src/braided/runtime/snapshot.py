@@ -62,7 +62,7 @@ def load(engine: Engine, data: bytes) -> None:
     if same_plan:
         for source, _ in engine.tree.intermediates:
             engine.tree.put(source, parts[f"{source.name}/rows"][1])
-        engine.tree.restore(meta)
+        engine.tree.restore(meta.get("learned", meta))  # older states had all in one
     else:
         engine.tree.rebuild(engine.regulation.floors_us)
     engine.rationing.restore(meta.get("rationing", {}), same_plan=same_plan)
@@ -82,7 +82,7 @@ def _meta(engine: Engine) -> dict[str, Any]:
             for i, name in enumerate(engine.query.names)
         },
         "plan": plain(engine.query.tree),
-        **engine.tree.kept(),
+        "learned": engine.tree.kept(),
         "rationing": engine.rationing.kept(),
         "regulation": engine.regulation.kept(),
         "results": engine.results,

@@ -166,7 +166,8 @@ class Bucket:
         if not meta.batches:
             arena.clear()
             return engine
-        if arena.load(engine, meta.token):
+        # an arena of another plan lacks what is made anew, and its last batch cannot be taken back
+        if self._same_plan(meta) and arena.load(engine, meta.token):
             self._hits += 1
         else:
             arena.clear()
@@ -330,7 +331,7 @@ class Bucket:
         if not self._same_plan(meta):
             for chunk in itertools.chain.from_iterable(meta.intermediates.values()):
                 self._state.remove_chunk(chunk.number)
-            meta.intermediates, tree.marks = {}, {}
+            meta.intermediates = {}
         meta.plan = plain(self._plan.query.tree)
         for source, side in tree.intermediates:
             chunks = meta.intermediates.setdefault(source.name, [])
