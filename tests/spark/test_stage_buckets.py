@@ -164,6 +164,23 @@ def test_a_lagging_stream_of_a_later_stage_holds_all_stages_back() -> None:
     assert None not in newest[0]
 
 
+def test_a_source_that_gives_other_rows_when_read_again_is_refused() -> None:
+    tables = graph_tables(3, FOUR[:3])
+    made = Stages(bd.JoinQuery(streams(FOUR[:3]), on=TWO_KEYS), tables)
+    made.push({n: t.slice(0, 5) for n, t in tables.items()})
+    later = {"s2": tables["s2"].slice(10)}
+    handed = made._packed(made.stages[0], later, {})
+    first = [
+        {"blob": blob, "leaves_us": bucket.leaves_us}
+        for number, rows in enumerate(handed)
+        for bucket in [Bucket(made.stages[0], number, made.states[0][number])]
+        for blob, _ in bucket.run(rows)
+    ]
+    packed = made._packed(made.stages[1], {}, {made.stages[0].subplan.node: [first]})
+    with pytest.raises(bd.BraidedError, match="stream 's2': two reads of one micro-batch"):
+        list(Bucket(made.stages[1], 0, made.states[1][0]).run(packed[0]))
+
+
 def test_late_rows_and_null_keys_are_counted_once_and_late_ones_come_out() -> None:
     tables = graph_tables(4, FOUR[:3])
     query = bd.JoinQuery(streams(FOUR[:3]), on=TWO_KEYS)

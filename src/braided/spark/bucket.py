@@ -236,6 +236,7 @@ class Bucket:
     def _arrivals(self, engine: Engine, packed: Sequence[Packed]) -> list[Arrival | None]:
         arrivals: list[Arrival | None] = [None] * len(engine.streams)
         told = self._told(packed)
+        self._check_told(engine, packed, told)
         for i, stream in enumerate(engine.streams):
             mine = [p for p in packed if p.stream == i]
             if not mine and told[i] is None:
@@ -270,6 +271,21 @@ class Bucket:
             if p.newest_us is not None and self._plan.first:
                 told = newer(told, [int(p.newest_us) if i == p.stream else None for i in range(len(told))])
         return told
+
+    def _check_told(self, engine: Engine, packed: Sequence[Packed], told: Newest) -> None:
+        """Raise if the first stages know of rows that this stage has not got: they would be too late here.
+
+        A stream that a later stage joins is read twice in a batch; Spark reads the same rows then.
+        """
+        for name in () if self._plan.first else self._plan.subplan.streams:
+            i = self._plan.query.names.index(name)
+            seen = [engine.watermark.newest_us[i], *(p.newest_us for p in packed if p.stream == i)]
+            newest, said = max((at for at in seen if at is not None), default=None), told[i]
+            if said is not None and (newest is None or said > newest):
+                raise InvalidValue(
+                    f"stream {name!r}: two reads of one micro-batch gave different rows; a join with several "
+                    "keys needs sources that give the same rows again"
+                )
 
     def _handed(self, engine: Engine, packed: Sequence[Packed]) -> dict[Plan, Rows]:
         """What lower stages made in this batch."""
