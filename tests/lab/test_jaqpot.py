@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_rows_and_another_does_not(
 
     def rows(seed: int) -> list[Any]:
         few = Lab(small(settings=1, results_sampled=50, optimum_plans=6, analyses=1).given, True, seed)
-        found = [experiment(few, tmp_path, quiet).rows for experiment in jaqpot.EXPERIMENTS]
+        found = [experiment(few, tmp_path, quiet).rows for experiment in jaqpot.FLUID]
         return [json.dumps(part) for part in found]
 
     first = rows(1)
@@ -175,7 +175,7 @@ def test_the_whole_lab_writes_one_report(tmp_path: Path, monkeypatch: pytest.Mon
     def more(_: Lab, __: Path, ___: object) -> Outcome:
         return Outcome([{"experiment": "more"}], [Claim("a", "b", "c", "reproduced")], ["left out"])
 
-    monkeypatch.setattr(jaqpot, "EXPERIMENTS", (*jaqpot.EXPERIMENTS, more))
+    monkeypatch.setattr(jaqpot, "EXPERIMENTS", (*jaqpot.FLUID, more))
     lab(tmp_path, quick=True, seed=4)
     written = json.loads((tmp_path / "jaqpot.json").read_text())
     assert {row["experiment"] for row in written["rows"]} == {

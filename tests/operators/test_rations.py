@@ -81,6 +81,18 @@ def test_the_same_rows_probe_in_whatever_order_they_come() -> None:
         assert bag(found(rationed(query, 0.5, 0.7), [shuffled])) == first
 
 
+def test_shares_of_few_rows_are_met_on_average() -> None:
+    """Rounded down, a quarter of three rows was none, in every batch: small budgets were never used."""
+    names = names_of(2)
+    rng = np.random.default_rng(1)
+    query = bd.JoinQuery([bd.Stream(n, key="k") for n in names])
+    batches = [{n: pa.table({"k": rng.integers(0, 40, 3)}) for n in names} for _ in range(400)]
+    engine = rationed(query, 0.25)
+    found(engine, batches)
+    probes = sum(h.probes for h in engine.statistics().half_joins.values())
+    assert probes == pytest.approx(400 * 2 * 3 * 0.25, rel=0.1)
+
+
 def test_a_share_is_never_exceeded_at_the_first_partner_and_about_met_later() -> None:
     names = names_of(3)
     rng = np.random.default_rng(1)

@@ -1,8 +1,8 @@
-"""The jaqpot paper's experiments in its fluid model: budgets, changes, freshness, optimality, flat plans.
+"""The jaqpot paper's experiments: in its fluid model, and with rows in the engine.
 
-Everything here is computed, in virtual time, from seeded settings; only the time of an analysis is measured.
-An experiment is a function of the lab, the folder for its figure and a voice; one more is one more line in
-`EXPERIMENTS`. Those that run the engine on generated rows, or on real ones (`intel_lab`), belong there.
+Everything is in virtual time, from seeded settings; only the time of an analysis is measured. An experiment
+is a function of the lab, the folder for its figure and a voice; one more is one more line in `FLUID`, those
+of the model, or in `ROWS`, those with generated rows, or real ones (`intel_lab`), in the engine.
 """
 
 from __future__ import annotations
@@ -11,10 +11,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from braided.lab import jaqpot_claims, jaqpot_figures, jaqpot_flat, jaqpot_fresh_claims, jaqpot_optimum
+from braided.lab import (
+    intel_lab,
+    jaqpot_claims,
+    jaqpot_engine_claims,
+    jaqpot_engine_figures,
+    jaqpot_figures,
+    jaqpot_flat,
+    jaqpot_fresh_claims,
+    jaqpot_optimum,
+)
+from braided.lab.jaqpot_engine import EXACT_PLANS, point_rows, points
+from braided.lab.jaqpot_engine_changes import change_rows
+from braided.lab.jaqpot_engine_changes import changes as changing
+from braided.lab.jaqpot_engine_flat import flat_rows
+from braided.lab.jaqpot_engine_fresh import fresh_rows
+from braided.lab.jaqpot_engine_fresh import freshness as freshening
 from braided.lab.jaqpot_freshness import cases, freshness_rows
+from braided.lab.jaqpot_intel import reading_rows, readings
 from braided.lab.jaqpot_model import course_rows, courses, sweep_rows, sweeps
-from braided.lab.jaqpot_settings import Lab, Outcome
+from braided.lab.jaqpot_settings import PLANS, Lab, Outcome
+from braided.lab.jaqpot_workload import States
 from braided.lab.report import Report, committed, quiet
 
 Say: TypeAlias = Callable[[str], object]
@@ -65,7 +82,51 @@ def flat(lab: Lab, out: Path, say: Say) -> Outcome:
     return Outcome(rows + costs, list(jaqpot_fresh_claims.of_flat(rows, costs)))
 
 
-EXPERIMENTS: tuple[Experiment, ...] = (budgets, changes, freshness, optimum, flat)
+def rows_budgets(lab: Lab, out: Path, say: Say) -> Outcome:
+    """Figure 7 in the engine, and the engine against the model."""
+    found = []
+    kinds: tuple[tuple[States, tuple[str, ...]], ...] = (("count", tuple(PLANS)), ("time", EXACT_PLANS))
+    for states, plans in kinds:
+        for plan in plans:
+            say(f"engine, budgets: {plan} plan, states bounded by {states}")
+            found += list(points(lab, states, plan))
+    jaqpot_engine_figures.budgets(out / "engine-7.png", found)
+    return Outcome(point_rows(found), list(jaqpot_engine_claims.of_points(lab.given, found)))
+
+
+def rows_changes(lab: Lab, out: Path, say: Say) -> Outcome:
+    """Figure 6 in the engine."""
+    found = changing(lab, say)
+    jaqpot_engine_figures.changes(out / "engine-6.png", found)
+    return Outcome(change_rows(found), list(jaqpot_engine_claims.of_changes(found)))
+
+
+def rows_freshness(lab: Lab, out: Path, say: Say) -> Outcome:
+    """Figure 9 in the engine."""
+    found = freshening(lab, say)
+    jaqpot_engine_figures.freshness(out / "engine-9.png", found)
+    return Outcome(fresh_rows(found), list(jaqpot_engine_claims.of_freshness(lab.given, found)))
+
+
+def rows_intel(lab: Lab, out: Path, say: Say) -> Outcome:
+    """Figure 8, if the data is there."""
+    if lacking := intel_lab.missing():
+        return Outcome([], [], [lacking])
+    found = list(readings(lab, say))
+    jaqpot_engine_figures.intel(out / "engine-8.png", found)
+    return Outcome(reading_rows(found), list(jaqpot_engine_claims.of_intel(lab.given, found)))
+
+
+def rows_flat(lab: Lab, out: Path, say: Say) -> Outcome:
+    """Flat against tree in the engine."""
+    rows = flat_rows(lab, say)
+    jaqpot_engine_figures.flat(out / "engine-flat-against-tree.png", rows)
+    return Outcome(rows, list(jaqpot_engine_claims.of_flat(rows)))
+
+
+FLUID: tuple[Experiment, ...] = (budgets, changes, freshness, optimum, flat)
+ROWS: tuple[Experiment, ...] = (rows_budgets, rows_changes, rows_freshness, rows_intel, rows_flat)
+EXPERIMENTS: tuple[Experiment, ...] = (*FLUID, *ROWS)
 
 
 def parameters() -> dict[str, Any]:

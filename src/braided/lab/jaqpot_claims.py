@@ -27,7 +27,8 @@ def near(ours: float, paper: float, within: float, *, direction: bool) -> Verdic
     return "same direction" if direction else "not reproduced"
 
 
-def _least(ours: float, bar: float) -> Verdict:
+def least(ours: float, bar: float) -> Verdict:
+    """Reproduced if it is at least the bar."""
     return "reproduced" if ours >= bar else "same direction" if ours >= _LEVEL else "not reproduced"
 
 
@@ -67,7 +68,7 @@ def _advantage(given: Mapping[str, Any], sweep: Sweep) -> Iterator[Claim]:
     paper = f"{given['paper_says'][sweep.plan]['times_best']:g} x"
     yield Claim(
         f"Figure 7, {where}: jaqpot yields this many times the best of the four heuristics", paper,
-        f"{plain:.2f} x", _least(plain, bar),
+        f"{plain:.2f} x", least(plain, bar),
         f"bar {bar:g}; mean over budgets 10-60 % and settings, the best in each case; mean results against "
         f"those of the leading one, {leader}: {over_leader:.2f} x; with unused budget given to others: "
         f"{redistributed:.2f} x; results fresh at 1.5 x the window in {part.kept.mean():.0%} of cases (else "
@@ -75,7 +76,7 @@ def _advantage(given: Mapping[str, Any], sweep: Sweep) -> Iterator[Claim]:
     )  # fmt: skip
     yield Claim(
         f"{where}: the advantage comes from thinking in paths", paper,
-        f"{redistributed:.2f} x once the four use all of their budget", _least(redistributed, bar),
+        f"{redistributed:.2f} x once the four use all of their budget", least(redistributed, bar),
         f"{_lost(plain, redistributed):.0%} of the advantage above 1 is budget that the four leave unused",
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from braided.lab.jaqpot_freshness import COMPARED, Case, mean, share_of, stale_m
 from braided.lab.jaqpot_model import FROZEN, HEURISTICS, SHEDDING, Course, Sweep
 from braided.lab.jaqpot_settings import PLANS
 
-_COLOURS = {
+COLOURS = {
     "jaqpot": "#b2182b",
     "greedy-path": "#f4a582",
     "equal-halfjoin": "#8073ac",
@@ -28,7 +28,8 @@ _WHERE_KEPT = {"jaqpot": "jaqpot, where its bounds can be kept (none stale)"}
 _PLAN_WORDS = {"linear": "linear, 4 streams", "bushy": "bushy, 4 streams", "five": "5 streams"}
 
 
-def _legend_below(figure: Figure, axis: Axes, columns: int) -> None:
+def legend_below(figure: Figure, axis: Axes, columns: int) -> None:
+    """One legend for all plots."""
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
 
@@ -52,22 +53,20 @@ def budgets(path: Path, found: Sequence[Sweep]) -> None:
     figure.suptitle("Figure 7: results under a budget, mean of settings")
     _below(axes, "probes, % of saturation")
     figure.supylabel("results, % of saturation")
-    _legend_below(figure, axes[0, 0], 4)
+    legend_below(figure, axes[0, 0], 4)
     figure.savefig(path, dpi=110)
 
 
 def _shares(axis: Axes, sweep: Sweep) -> None:
     across = [100 * b for b in sweep.budgets]
     for policy in ("jaqpot", *HEURISTICS):
-        axis.plot(across, 100 * sweep.shares[policy].mean(axis=0), color=_COLOURS[policy], label=policy)
+        axis.plot(across, 100 * sweep.shares[policy].mean(axis=0), color=COLOURS[policy], label=policy)
     for policy in HEURISTICS:
         shares = 100 * sweep.shares[f"{policy}, redistributed"].mean(axis=0)
         axis.plot(
-            across, shares, "--", color=_COLOURS[policy], linewidth=1.2, label=f"{policy}, redistributed"
+            across, shares, "--", color=COLOURS[policy], linewidth=1.2, label=f"{policy}, redistributed"
         )
-    axis.plot(
-        across, 100 * sweep.shares[SHEDDING].mean(axis=0), ":", color=_COLOURS[SHEDDING], label=SHEDDING
-    )
+    axis.plot(across, 100 * sweep.shares[SHEDDING].mean(axis=0), ":", color=COLOURS[SHEDDING], label=SHEDDING)
 
 
 def changes(path: Path, found: Sequence[Course]) -> None:
@@ -82,7 +81,7 @@ def changes(path: Path, found: Sequence[Course]) -> None:
     figure.suptitle("Figure 6: selectivities change at 3 and 7 minutes (dotted), mean of settings")
     _below(axes, "minutes")
     figure.supylabel("results so far, % of jaqpot's in ten minutes")
-    _legend_below(figure, axes[0, 0], 4)
+    legend_below(figure, axes[0, 0], 4)
     figure.savefig(path, dpi=110)
 
 
@@ -92,7 +91,7 @@ def _so_far(axis: Axes, course: Course) -> None:
         steps = course.rates[policy] * np.array(course.seconds) / course.totals["jaqpot"][:, None]
         so_far = 100 * np.concatenate([[0.0], np.cumsum(steps.mean(axis=0))])
         line = "--" if policy == FROZEN else "-"
-        axis.plot(minutes, so_far, line, color=_COLOURS[policy], label=policy)
+        axis.plot(minutes, so_far, line, color=COLOURS[policy], label=policy)
     for change in minutes[1:-1]:
         axis.axvline(change, color="#4d4d4d", linestyle=":", linewidth=1)
     axis.grid(alpha=0.3)
@@ -112,7 +111,7 @@ def freshness(path: Path, found: Sequence[Case], budget: str) -> None:
         axes[down, -1].set_title(f"cost and infeasible plans\nrange {range_}", fontsize=11)
     figure.suptitle(f"Figure 9: freshness at a budget of {budget} of saturation")
     _below(axes, "bound on age, times the window")
-    _legend_below(figure, axes[0, 0], 6)
+    legend_below(figure, axes[0, 0], 6)
     figure.savefig(path, dpi=110)
 
 
@@ -122,7 +121,7 @@ def _stale(axis: Axes, found: Sequence[Case]) -> None:
     for number, policy in enumerate(COMPARED):
         shares = [100 * (stale_mean([c for c in found if c.factor == f], policy) or 0.0) for f in factors]
         places = np.arange(len(factors)) + (number - (len(COMPARED) - 1) / 2) * width
-        axis.bar(places, shares, width, color=_COLOURS[policy], label=_WHERE_KEPT.get(policy, policy))
+        axis.bar(places, shares, width, color=COLOURS[policy], label=_WHERE_KEPT.get(policy, policy))
     axis.set_xticks(range(len(factors)), [f"{f:g} x" for f in factors])
     axis.set_ylabel("% of a policy's results")
     axis.set_ylim(0, 105)

@@ -65,6 +65,7 @@ _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
 _SEGMENTS = 4096  # how many are made at a time when streams alternate
 _PROFILE_EVERY = 64
 SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
+_FRACTION = (1 << 53) - 1
 _PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
 Positions = npt.NDArray[np.int32]  # one row of positions per stream
@@ -374,7 +375,7 @@ class FlatJoin:
                 )
                 lots_ = sides[plan.driver].lots(start, buffers[plan.driver].start, buffers[plan.driver].stop)
                 later = [_largest_lot(share) for share in plan.shares[1:]]
-                rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0]), *later
+                rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0], start), *later
         return orders, rations
 
     def _search(
@@ -421,9 +422,12 @@ def _seen_on_average(sides: Sequence[SideState], buffers: Sequence[Buffer]) -> t
     return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
 
 
-def _lot_of_share(lots: Int64s, share: float) -> int:
-    """The largest lot that may probe, so that no more than this share of the rows do."""
-    rows = int(share * len(lots) + 1e-9)
+def _lot_of_share(lots: Int64s, share: float, start: int) -> int:
+    """The largest lot that may probe, so that this share of the rows do, on average over batches.
+
+    Half a row is one row every other time, by lot: rounded down, a budget of few rows would be left unused.
+    """
+    rows = int(share * len(lots) + (int(start) & _FRACTION) / (_FRACTION + 1))
     if rows >= len(lots):
         return EVERYONE
     return int(np.partition(lots, rows)[rows]) - 1  # rows with an equal lot share their fate

@@ -41,8 +41,8 @@ _PIECE_ROWS = 1 << 18
 class Tree:
     """The operators of one plan, producers first, and the states of all their inputs.
 
-    `state_windows` say how many rows an intermediate's state holds: lossy, for the lab. Else intermediate
-    rows expire with their first expiring component.
+    `state_windows` say how many rows a state holds between batches, of an intermediate or a stream: lossy,
+    for the lab. Else intermediate rows expire with their first expiring component.
     """
 
     def __init__(
@@ -167,17 +167,21 @@ class Tree:
         return found
 
     def expire(self, watermark_us: int) -> None:
-        """Forget intermediate rows that the watermark has passed, or that are too many for their window."""
+        """Forget intermediate rows that the watermark has passed."""
         for source, side in self.intermediates:
-            window = self.state_windows.get(source.node)
-            gone = side.expire(watermark_us) if window is None else side.keep_newest(window)
-            self._expired[source.node] = self._expired.get(source.node, 0) + gone
+            if source.node not in self.state_windows:
+                self._gone(source.node, side.expire(watermark_us))
+
+    def trim(self) -> None:
+        """Forget rows that are too many for a state's window."""
+        for node, window in self.state_windows.items():
+            if node in self.sides:
+                self._gone(node, self.sides[node].keep_newest(window))
 
     def purge(self, floors_us: Sequence[int]) -> None:
         """Forget intermediate rows that hold a row below its stream's floor."""
         for source, side in self.intermediates:
-            gone = side.discard(self._stale(source, side, floors_us))
-            self._expired[source.node] = self._expired.get(source.node, 0) + gone
+            self._gone(source.node, side.discard(self._stale(source, side, floors_us)))
 
     def tidy(self, watermark_us: int, floors_us: Sequence[int]) -> None:
         """Forget every intermediate row that is not to be found, at once.
@@ -189,7 +193,7 @@ class Tree:
             dead = self._stale(source, side, floors_us)
             if source.node not in self.state_windows:
                 dead |= side.ended(watermark_us)
-            side.discard(dead, entirely=True)
+            self._gone(source.node, side.discard(dead, entirely=True))
 
     def _stale(self, source: Input, side: SideState, floors_us: Sequence[int]) -> Bools:
         """Which rows of an intermediate hold a row below its stream's floor."""
@@ -248,6 +252,9 @@ class Tree:
         }
 
     # parts of the above
+
+    def _gone(self, node: Plan, rows: int) -> None:
+        self._expired[node] = self._expired.get(node, 0) + rows
 
     def _combinations(
         self, operator: Operator, arriving: Arriving, most_rows: int, ration: RationOperator | None

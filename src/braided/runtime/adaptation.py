@@ -42,7 +42,7 @@ from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocate, Allocation, Question, at_half_joins
 from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import Flow, predict
-from braided.policies.freshness import staleness
+from braided.policies.freshness import FreshnessPlan, staleness
 from braided.policies.plan_model import PlanModel, frozen
 from braided.policies.statistics import Adapted
 from braided.query.plan_tree import HalfJoin, Plan, half_joins, label
@@ -94,6 +94,7 @@ class Adaptation:
         `analyse` stands in for the policy's own analysis.
         """
         self.allocation: Allocation | None = None
+        self.freshness: FreshnessPlan | None = None  # of the last analysis, whether it was taken or not
         self.records: deque[Adapted] = deque(maxlen=_RECORDS)
         self.monitor = Monitor((thresholds or Thresholds()).window)
         self._analyse = analyse or ALLOCATIONS[policy]
@@ -137,6 +138,7 @@ class Adaptation:
         found = analysis.task.result
         if found is None:
             return self._record(batch, f"{analysis.why}; {self._failure(analysis.task.error)}", taken=False)
+        self.freshness = found.freshness
         now = self.monitor.question(self._asked)
         said, taken = _judge(now, self.allocation, found, self._thresholds.gain)
         if taken:
@@ -162,7 +164,7 @@ class Adaptation:
 
     def restore(self, kept: Mapping[str, Any], plan: Plan) -> None:
         """Go on from what was kept; an allocation of another plan is left."""
-        self._asked, self._under_way = None, None
+        self._asked, self._under_way, self.freshness = None, None, None
         self.allocation = _restored(kept["allocation"], plan) if kept.get("allocation") else None
         self.monitor.restore(kept.get("monitor", {}))
         self._orders = dict(kept.get("orders", {}))
@@ -179,6 +181,7 @@ class Adaptation:
         self._rough = self._first is not self._analyse and bool(now.freshness)
         self.monitor.analysed(self.monitor.now())
         self.allocation = task.result or _evenly(now)
+        self.freshness = self.allocation.freshness
         said = self._failure(task.error) if task.result is None else self.allocation.reason
         self._record(batch, f"first analysis; {said}", taken=True)
 

@@ -375,6 +375,7 @@ class Engine:
         for stream, floor_us in zip(self.streams, self.regulation.now_us, strict=True):
             if stream is not None:
                 stream.side.floor_us = floor_us
+        self.tree.trim()
         if not self.regulation.cuts and (not self._windowed or watermark.us == NONE_US):
             return
         lazy = self.query.tuning.expiry == "lazy" and not self.regulation.cuts

@@ -1,8 +1,8 @@
 """Monitoring: averages of what an allocation depends on, and what has moved since it was made (jaqpot, 4.4).
 
-Each batch's numbers (rates, state sizes, selectivities, the budget) go into averages over about `window`
-batches: the plain mean at first, later each batch weighs 1 / window. A number has *moved* if its average
-differs from what it was at the last analysis by more than epsilon of that.
+Each batch's numbers (rates, state sizes, selectivities, the budget, bounds on age) go into averages over
+about `window` batches: the plain mean at first, later each batch weighs 1 / window. A number has *moved* if
+its average differs from what it was at the last analysis by more than epsilon of that.
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
@@ -28,6 +28,7 @@ from braided.policies.plan_model import plan_model
 from braided.query.plan_tree import HalfJoin, Plan, label
 
 Numbers: TypeAlias = dict[str, float]
+_AGE = "age allowed to "  # bounds come once it is known how long a batch is
 
 
 class Monitor:
@@ -42,7 +43,7 @@ class Monitor:
     def observe(self, question: Question) -> None:
         """One batch's numbers; those of another plan start anew."""
         numbers = numbers_of(question)
-        if numbers.keys() != self._averages.keys():
+        if _of_plan(numbers) != _of_plan(self._averages):
             self._batches, self._averages, self._before = 0, {}, {}
         self._batches = min(self._batches + 1, self._window)
         for name, value in numbers.items():
@@ -59,11 +60,12 @@ class Monitor:
 
     def moved(self, epsilon: float) -> tuple[str, ...]:
         """What moved by more than epsilon since the last analysis, in words; nothing if there was none."""
+        new = self._averages.keys() - self._before.keys() if self._before else ()
         return tuple(
             f"{name}: {before:.4g} -> {self._averages[name]:.4g}"
             for name, before in self._before.items()
             if name in self._averages and _differ(before, self._averages[name], epsilon)
-        )
+        ) + tuple(f"{name}: {self._averages[name]:.4g}" for name in sorted(new))
 
     def question(self, like: Question) -> Question:
         """A question with the averages instead of one batch's numbers."""
@@ -87,6 +89,7 @@ def numbers_of(question: Question) -> Numbers:
         **{f"size of {label(n)}": rows for n, rows in model.sizes.items() if n not in model.settles},
         **{f"selectivity of {h}": share for h, share in model.selectivities.items()},
         "budget": question.budget,
+        **{f"{_AGE}{stream}": bound for stream, bound in question.freshness.items()},
     }
 
 
@@ -100,7 +103,12 @@ def with_numbers(question: Question, numbers: Mapping[str, float]) -> Question:
     }
     rates = {stream: numbers[f"rate of {stream}"] for stream in model.rates}
     averaged = plan_model(model.plan, rates, sizes=sizes, selectivity=selectivity, orders=model.orders)
-    return dataclasses.replace(question, model=averaged, budget=numbers["budget"])
+    bounds = {stream: numbers[f"{_AGE}{stream}"] for stream in question.freshness}
+    return dataclasses.replace(question, model=averaged, budget=numbers["budget"], freshness=bounds)
+
+
+def _of_plan(numbers: Mapping[str, float]) -> set[str]:
+    return {name for name in numbers if not name.startswith(_AGE)}
 
 
 def _differ(before: float, now: float, epsilon: float) -> bool:

@@ -36,6 +36,7 @@ from braided.query.durations import to_us
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves
 from braided.runtime.adaptation import Adaptation
+from braided.runtime.freshening import freshening_of
 from braided.runtime.regulation import WHOLE, WHOLE_BATCH, Part, Share
 
 _SAVED = 0.05  # of a budget, that a batch may leave to the next
@@ -62,6 +63,9 @@ class Rationing:
         self._windows = {node: float(rows) for node, rows in (state_windows or {}).items()}
         policy = overload.allocation if overload is not None and self.limited else "jaqpot"
         self.adaptation = Adaptation(policy, wait=wait)
+        bounds_us = [None if s.freshness is None else to_us(s.freshness) for s in query.streams]
+        self._freshening = freshening_of(query, bounds_us, windows=bool(self._windows))
+        self._too_old = ""  # why bounds on age cannot be kept
         self.pace = Pace()
         self.credit = 0.0
         self.exact_since: int | None = 0  # the batch from which on nothing is missing
@@ -92,7 +96,8 @@ class Rationing:
         self._known = known = tree.foreseen(arriving)
         model = model_of(self._query.tree, known, self._windows)
         budget = max(0.0, self._budget + self.credit)
-        self.adaptation.begin(batch, Question(model, budget, settle=not self._windows))
+        bounds = self._freshening.bounds()
+        self.adaptation.begin(batch, Question(model, budget, bounds, settle=not self._windows))
         self._allowances = self.adaptation.allowances(model, budget)
         full = predict(model)
         self._lost_now = full.output - predict(model, self._allowances).output
@@ -115,6 +120,7 @@ class Rationing:
             saved = 0.0 if self._target_seconds is not None else _SAVED * self._budget
             self.credit = float(min(saved, max(-self._budget, left)))
             self.adaptation.collect(batch)
+            self._freshen(clock_us)
         if self._rationed:
             self.exact_since = None
             self._lost += self._lost_now
@@ -160,6 +166,7 @@ class Rationing:
             "lacking": {label(node): until for node, until in self.lacking.items()},
             "spare": self._spare,
             "lost": self._lost,
+            "freshening": [self._freshening.kept(), self._too_old],
         }
 
     def restore(self, kept: Mapping[str, Any], *, same_plan: bool = True) -> None:
@@ -177,6 +184,8 @@ class Rationing:
         names = {label(node): node for node in intermediates(self._query.tree)}
         self.lacking = {names[n]: until for n, until in kept.get("lacking", {}).items() if n in names}
         self._spare, self._lost = float(kept.get("spare", 0.0)), float(kept.get("lost", 0.0))
+        steps, self._too_old = kept.get("freshening", ([], ""))
+        self._freshening.restore(steps)
 
     def statistics(self) -> RationingStatistics | None:
         """What is shown of it; None without a budget."""
@@ -194,12 +203,19 @@ class Rationing:
         )
 
     def problem(self) -> str:
-        """Why the budget cannot be what it should be."""
+        """Why the budget cannot be what it should be, or does not suffice for freshness."""
         if self._target_seconds is None:
-            return ""
-        return pacing.problem(self.pace, self._target_seconds, self._share.total)
+            return self._too_old
+        slow = pacing.problem(self.pace, self._target_seconds, self._share.total)
+        return "; ".join(said for said in (slow, self._too_old) if said)
 
     # parts of the above
+
+    def _freshen(self, clock_us: int) -> None:
+        """How far event time has come, and whether bounds on age can be kept."""
+        self._freshening.batch_done(clock_us)
+        if self.adaptation.freshness is not None:  # there was an analysis since the state was restored
+            self._too_old = self._freshening.problem(self.adaptation.freshness)
 
     def _budget_now(self) -> float | None:
         """This engine's probes in this batch; None: no limit."""

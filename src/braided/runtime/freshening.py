@@ -1,0 +1,90 @@
+"""How old rows may be in results, in batches: what the allocation of probes is asked to keep (jaqpot, 4.2).
+
+A query says it in time, an allocation thinks in batches. Between them is how far the clock (the largest time
+seen) comes in a batch: an average, the plain mean at first, later each batch weighs 1 / `_WINDOW`. It is
+committed with the batch, so that a retry asks the same.
+
+Only states with windows of their own can go stale. Where intermediates expire with their components nothing
+outlives its window, and nothing is asked. Whatever is asked, no result is stale (see `regulation`); what the
+allocation decides is how many fresh ones there are.
+
+>>> from braided.policies.freshness import plan_freshness
+>>> from braided.policies.plan_model import plan_model
+>>> freshening = Freshening({"a": 28_000_000})
+>>> for clock in (0, 2_000_000, 4_000_000):
+...     freshening.batch_done(clock)
+>>> freshening.bounds()
+{'a': 14.0}
+>>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
+...     sizes={"a": 5000, "b": 700, "c": 1000, ("a", "b"): 200},
+...     selectivity={("a", "b"): 0.001, (("a", "b"), "c"): 0.005})
+>>> print(freshening.problem(plan_freshness(model, freshening.bounds(), budget=30)))
+freshness needs 60 probes a batch; with the budget as it is these bounds would do: a 36 seconds
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from braided.policies.freshness import FreshnessPlan
+from braided.query.durations import to_text
+from braided.query.join_query import JoinQuery
+
+_WINDOW = 8
+_MILLISECOND_US = 1000
+
+
+class Freshening:
+    """Bounds on age, and the average event time of a batch."""
+
+    def __init__(self, bounds_us: Mapping[str, int]) -> None:
+        self._bounds_us = dict(bounds_us)
+        self._clock_us: int | None = None
+        self._batches, self._step_us = 0, 0.0
+
+    def bounds(self) -> dict[str, float]:
+        """In batches; nothing until it is known how long one is."""
+        return {s: bound / self._step_us for s, bound in self._bounds_us.items()} if self._step_us else {}
+
+    def batch_done(self, clock_us: int) -> None:
+        """A batch with rows is done; `clock_us` is the largest time seen."""
+        if self._clock_us is not None:
+            self._batches = min(self._batches + 1, _WINDOW)
+            self._step_us += (clock_us - self._clock_us - self._step_us) / self._batches
+        self._clock_us = clock_us
+
+    def problem(self, plan: FreshnessPlan | None) -> str:
+        """Why bounds cannot be kept, and what would do, in time."""
+        if plan is None or plan.feasible:
+            return ""
+        would_do = ", ".join(f"{s} {self._in_time(b)}" for s, b in plan.bounds_that_do.items())
+        if math.isinf(plan.cost):
+            return f"freshness cannot be kept with any budget; these bounds would do: {would_do}"
+        return (
+            f"freshness needs {math.ceil(plan.cost)} probes a batch; with the budget as it is these bounds "
+            f"would do: {would_do}"
+        )
+
+    def kept(self) -> list[float | int | None]:
+        """As plain numbers, for a checkpoint."""
+        return [self._clock_us, self._batches, self._step_us]
+
+    def restore(self, kept: Sequence[float | int | None]) -> None:
+        """Go on from kept numbers."""
+        clock_us, batches, step_us = kept or (None, 0, 0.0)
+        self._clock_us = None if clock_us is None else int(clock_us)
+        self._batches, self._step_us = int(batches or 0), float(step_us or 0.0)
+
+    def _in_time(self, batches: float) -> str:
+        """A bound as a duration, rounded up; without end if no bound would do."""
+        if math.isinf(batches):
+            return "none"
+        unit = 1 if self._step_us < _MILLISECOND_US else _MILLISECOND_US
+        return to_text(math.ceil(batches * self._step_us / unit - 1e-6) * unit)
+
+
+def freshening_of(query: JoinQuery, bounds_us: Sequence[int | None], *, windows: bool) -> Freshening:
+    """For a query's streams, in order; without state windows there is nothing to keep fresh."""
+    given = zip(query.names, bounds_us, strict=True)
+    return Freshening({name: us for name, us in given if us is not None and windows})
