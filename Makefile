@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench chaos soak compat clean
+.PHONY: demo test check bench chaos burst soak compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -37,6 +37,10 @@ chaos: $(VENV)/ready
 	$(BIN)/python -m braided.bench.chaos --kills 20 --suicide
 	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --keys 2
 	$(BIN)/python -m braided.bench.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 --master cluster
+
+burst: $(VENV)/ready
+	$(BIN)/python -m braided.bench.burst --plan mjoin
+	$(BIN)/python -m braided.bench.burst --plan linear
 
 soak: $(VENV)/ready
 	$(BIN)/python -m braided.bench.soak --batches 300
