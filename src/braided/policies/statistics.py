@@ -89,10 +89,10 @@ class Statistics:
     """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream.
 
     `exact_again` is the batch since which rationed probes lose nothing (0: they never did; None: results are
-    missing now); rows that were shed or cut are counted with their stream. `driver_streams` and `probe_orders` are of the latest batch with rows
-    (none after a restore); `driver_switches` counts the runs of rows of one driver stream (a whole buffer is
-    one run), `profile_probes` what the probe-order policy looked up to decide, `driven_rows` the rows whose
-    turn has come (all stored rows, between batches).
+    missing now); rows that were shed or cut are counted with their stream. `driver_streams` and
+    `probe_orders` are of the latest batch with rows (none after a restore); `driver_switches` counts the runs
+    of rows of one driver stream (a whole buffer is one run), `profile_probes` what the probe-order policy
+    looked up to decide, `driven_rows` the rows whose turn has come (all stored rows, between batches).
     """
 
     results: int
