@@ -1,8 +1,8 @@
 """A burst on Spark: rows double for twenty batches, and a target batch time is to be kept.
 
-Three runs over the same files, each in a process of its own: an exact one (how long batches take then, and
-what they find), one with `Overload(target_batch=...)`, and two with `Overload(probes=...)`, of which one is
-killed again and again. Printed are the batch times against the target, how the budget moved, whether what was
+Runs over the same files, each in a process of its own: an exact one (how long batches take then, and what they
+find), one with `Overload(target_batch=...)`, and two with `Overload(probes=...)`, of which one is killed again
+and again. Printed are the batch times against the target, how the budget moved, whether what was
 found is a subset of what is to be found, since which batch it is all of it again, and whether the killed run
 found the same as the other.
 
@@ -175,36 +175,46 @@ def report(load: Load, plan: str, root: Path, kills: int) -> bool:
     """All runs, and what came of them; whether all is as it should be."""
     load.generate(root)
     (root / "load.json").write_text(json.dumps(load.__dict__))
-    exact = run(root, "exact", plan, {})
+    with duckdb.connect() as db:
+        exact = run(root, "exact", plan, {})
+        found(db, exact, "exact")
+        good = _kept_pace(load, plan, root, exact, db)
+        return (not kills or _same_when_killed(load, plan, root, kills, db)) and good
+
+
+def _kept_pace(load: Load, plan: str, root: Path, exact: Run, db: duckdb.DuckDBPyConnection) -> bool:
     calm, stormy = slice(4, load.before), slice(load.before + 4, load.before + load.burst)
     usual, most = statistics.median(exact.seconds[calm]), statistics.median(exact.seconds[stormy])
     target = round(max(1.3 * usual, 0.5 * most), 1)
     print(f"{plan}: exact batches take {usual:.2f} s, in the burst {most:.2f} s; target {target:.1f} s")
     paced = run(root, "paced", plan, {"target_batch": f"{target} seconds"})
-    fixed = {"probes": 4 * load.rows}
-    steady, killed = run(root, "steady", plan, fixed), run(root, "killed", plan, fixed, kills)
-    with duckdb.connect() as db:
-        for name, run_ in (("exact", exact), ("paced", paced), ("steady", steady), ("killed", killed)):
-            found(db, run_, name)
-        wrong = compare(db, "paced", "exact") + compare(db, "steady", "exact")
-        differ = compare(db, "steady", "killed") + compare(db, "killed", "steady")
-        wanted, got = by_batch(db, "exact"), by_batch(db, "paced")
-        rationed = db.sql("select (select count(*) from steady) / (select count(*) from exact)").fetchall()
+    found(db, paced, "paced")
+    wrong, wanted, got = compare(db, "paced", "exact"), by_batch(db, "exact"), by_batch(db, "paced")
     again = paced.exact_again[-1]
     lost_after = sum(wanted[n] - got.get(n, 0) for n in wanted if again is not None and n >= again)
-    over = [s / target for s in paced.seconds[load.before : load.before + load.burst]]
-    storm = [b for b in paced.budgets[load.before : load.before + load.burst] if b is not None]
-    part = {n: got.get(n, 0) / wanted[n] for n in wanted}
+    storm = slice(load.before, load.before + load.burst)
+    over = [s / target for s in paced.seconds[storm]]
+    budgets = [b for b in paced.budgets[storm] if b is not None]
+    shares = [got.get(n, 0) / wanted[n] for n in range(storm.start, storm.stop)]
     inside = sum(o <= 1.5 for o in over)
-    print(f"  batch time in the burst / target: median {statistics.median(over):.2f}, worst {max(over):.2f}; "
+    print(f"  batch time / target in the burst: median {statistics.median(over):.2f}, worst {max(over):.2f}, "
           f"within 1.5 in {inside} of {len(over)}")  # fmt: skip
-    print(f"  budget in the burst: {min(storm):,} to {max(storm):,} probes")
-    shares = [part[n] for n in range(load.before, load.before + load.burst)]
+    print(f"  budget in the burst: {min(budgets):,} to {max(budgets):,} probes")
     print(f"  found in the burst: {100 * min(shares):.0f} % to {100 * max(shares):.0f} % of the results")
-    print(f"  wrong: {wrong}; exact again since batch {again}, missing from there: {lost_after}")
-    print(f"  probes={fixed['probes']:,}: {100 * rationed[0][0]:.0f} % found; "
+    print(f"  wrong: {wrong}; exact again since batch {again}, missing from there: {lost_after}", flush=True)
+    return inside == len(over) and not wrong and again is not None and not lost_after
+
+
+def _same_when_killed(load: Load, plan: str, root: Path, kills: int, db: duckdb.DuckDBPyConnection) -> bool:
+    fixed = {"probes": 4 * load.rows}
+    found(db, run(root, "steady", plan, fixed), "steady")
+    found(db, run(root, "killed", plan, fixed, kills), "killed")
+    wrong = compare(db, "steady", "exact")
+    differ = compare(db, "steady", "killed") + compare(db, "killed", "steady")
+    share = db.sql("select (select count(*) from steady) / (select count(*) from exact)").fetchall()[0][0]
+    print(f"  probes={fixed['probes']:,}: {100 * share:.0f} % found, wrong: {wrong}; "
           f"killed {kills} times: differs by {differ} rows")  # fmt: skip
-    return inside == len(over) and not wrong and not differ and again is not None and not lost_after
+    return not wrong and not differ
 
 
 def main() -> None:
