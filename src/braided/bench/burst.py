@@ -1,10 +1,10 @@
 """A burst on Spark: rows double for twenty batches, and a target batch time is to be kept.
 
-Runs over the same files, each in a process of its own: an exact one (how long batches take then, and what they
-find), one with `Overload(target_batch=...)`, and two with `Overload(probes=...)`, of which one is killed again
-and again. Printed are the batch times against the target, how the budget moved, whether what was
-found is a subset of what is to be found, since which batch it is all of it again, and whether the killed run
-found the same as the other.
+Runs over the same files, each in a process of its own: an exact one (how long batches take then, and what
+they find), one with `Overload(target_batch=...)`, and two with `Overload(probes=...)`, of which one is killed
+again and again. Printed are the batch times against the target, how the budget moved, whether what was found
+is a subset of what is to be found, since which batch it is all of it again, and whether the killed run found
+the same as the other.
 
     python -m braided.bench.burst --plan linear
 """
