@@ -193,7 +193,8 @@ def points(lab: Lab, states: States, plan: str) -> Iterator[Point]:
     given = lab.given["rows"]
     range_, budgets = given["range"], given["quick_budgets" if lab.quick else "budgets"]
     if states == "time":
-        range_, budgets = given["exact"]["range"], given["exact"]["budgets"]
+        range_ = given["exact"]["range"]
+        budgets = budgets if lab.quick else given["exact"]["budgets"]
     for number in range(lab.size["rows_settings"]):
         rng = lab.rng("rows", states, plan, number)
         draw = draw_model if states == "count" else draw_exact

@@ -1,7 +1,7 @@
 """The Intel lab's readings through the engine: five streams, every state a window of 1,000 rows (Figure 8).
 
 The plan is the paper's, the join attribute was fixed beforehand (`intel_lab`). A batch is a minute of
-readings, about 13 rows of each group, so that 300 to 900 probes are 15 to 50 % of what all rows would need;
+readings, about 13 rows of each group, so that 300 to 900 probes are 19 to 57 % of what all rows would need;
 the paper does not say at which speed it replayed them. States are filled with all rows probing, then every
 policy goes on with the same rows.
 """
