@@ -14,13 +14,6 @@ def test_two_kills_of_the_driver_and_workers_that_kill_themselves(tmp_path: Path
     assert (report.missing, report.doubled) == (0, 0), str(report)
 
 
-def test_a_kill_of_the_driver_and_workers_of_both_stages_that_kill_themselves(tmp_path: Path) -> None:
-    report = campaign(tmp_path, kills=1, seed=4, batches=6, trouble=Trouble(suicide=True), keys=2)
-    assert report.kills == 1
-    assert report.expected > 1_000
-    assert (report.missing, report.doubled) == (0, 0), str(report)
-
-
 def test_a_killed_executor_and_two_attempts_at_once(tmp_path: Path) -> None:
     report = campaign(
         tmp_path,
