@@ -164,6 +164,9 @@ def test_no_result_is_stale(plan: str, allocation: Any) -> None:
                 assert found[f"{name}_t"].to_numpy().min() >= clock - bound * SECOND
         assert not bag(found) - bag(wanted)
         fresh_only += wanted.num_rows
+        for name, seen in live.stats().streams.items():
+            oldest = found[f"{name}_t"].to_numpy().min() if found.num_rows else None
+            assert seen.staleness_us == (None if oldest is None else clock - oldest)
     assert results < fresh_only
     if allocation == "jaqpot":
         assert results

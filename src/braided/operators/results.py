@@ -40,6 +40,7 @@ class Results:
     ) -> None:
         self._query, self._combining = query, combining
         self.output, self.schema = output, output.schema
+        self.oldest_us: dict[str, int] = {}  # of each stream's rows in results since it was cleared
         self._condition = query.condition
         if self._condition is not None:
             at = {layout.stream.name: layout for layout in layouts}
@@ -57,7 +58,16 @@ class Results:
             found = np.ascontiguousarray(found[:, keep])
         if not found.shape[1]:
             return no_results(self.output.schema)
+        if self._query.overload is not None:
+            self._note_ages(sides, found)
         return self._gathered(sides, found)
+
+    def _note_ages(self, sides: Sequence[SideState], found: Positions) -> None:
+        """The oldest row of each stream among these results."""
+        for source, side, positions in zip(self._combining.inputs, sides, found, strict=True):
+            for stream in source.timed:
+                oldest = int(source.times_of(stream, side, positions).min())
+                self.oldest_us[stream] = min(oldest, self.oldest_us.get(stream, oldest))
 
     def _now(self, sides: Sequence[SideState], found: Positions) -> Int64s:
         now = None

@@ -13,7 +13,8 @@ class StreamStatistics:
     """Counts of one stream since the start, and what its side state holds now.
 
     `shed_rows` were not let in, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
-    "scan" (on Spark also "mixed": buckets choose for themselves).
+    "scan" (on Spark also "mixed": buckets choose for themselves). `staleness_us` is how much older than the
+    clock the oldest row was in the latest batch's results, where there is an `Overload`.
     """
 
     rows_in: int = 0
@@ -27,6 +28,7 @@ class StreamStatistics:
     cut_rows: int = 0
     purged_rows: int = 0
     newest_us: int | None = None
+    staleness_us: int | None = None
     index: str = "hash"
     index_changes: int = 0
 

@@ -292,6 +292,8 @@ class Engine:
         waiting = [s.waiting if s else None for s in self.streams]
         rationing = self.rationing.kept()
         found = 0
+        if isinstance(self._builder, Results):
+            self._builder.oldest_us.clear()
         try:
             arriving = {**self._arriving(arrivals, later), **(handed or {})}
             self.rationing.begin(self.batches, self.tree, arriving)
@@ -419,6 +421,11 @@ class Engine:
         assert keys is not None
         return StreamState(layout, Intake(layout, keys, windowed=self._windowed), self.tree.sides[name])
 
+    def _staleness_us(self, stream: str) -> int | None:
+        """How old the latest batch's results were, by its clock; None if there were none, or no overload."""
+        oldest = self._builder.oldest_us.get(stream) if isinstance(self._builder, Results) else None
+        return None if oldest is None else self.watermark.clock_us - oldest
+
     def _stream_statistics(self, i: int) -> StreamStatistics:
         stream, counters = self.streams[i], self.counters[i]
         if not self._joins(i):
@@ -439,6 +446,7 @@ class Engine:
             expired_rows=counters.expired_rows,
             cut_rows=self.regulation.cut_rows[i],
             newest_us=self.watermark.newest_us[i],
+            staleness_us=self._staleness_us(self.query.names[i]),
             index="scan" if learned.choices[place].scanned else "hash",
             index_changes=int(learned.index_changes[place]),
         )

@@ -37,12 +37,12 @@ _SAID = 4  # adaptations that a bucket reports
 
 _STREAM = (
     "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
-    "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes",
+    "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes", "staleness_us",
 )  # fmt: skip
 _HALF_JOIN = ("probes", "same_key", "matches", "allowance")
 _INTERMEDIATE = ("live_rows", "live_bytes", "expired_rows")
 _NONE_IF_ANY = ("exact_again",)  # None of one bucket is None of all; else the largest
-_LARGEST = ("newest_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
+_LARGEST = ("newest_us", "staleness_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
 _GENERAL = (
     "results", "driver_switches", "profile_probes", "driven_rows", "batches", "watermark_us", "buckets",
     "largest_bucket_rows", "state_bytes", "state_chunks",
@@ -347,4 +347,4 @@ def _index(stream: str, values: Mapping[str, Any]) -> str:
 
 
 def _or_zero(name: str, value: Any) -> Any:
-    return value if name == "newest_us" else value or 0
+    return value if name in ("newest_us", "staleness_us") else value or 0
