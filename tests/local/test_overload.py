@@ -62,7 +62,7 @@ def test_oracle_shedding_gives_a_subset_and_keeps_to_its_budget(allocation: str,
 @pytest.mark.parametrize("streams", [2, 3])
 def test_oracle_a_state_budget_gives_a_subset_and_is_kept(split: Any, streams: int) -> None:
     names = names_of(streams)
-    for seed in range(4):
+    for seed in range(2):
         tables = random_tables(seed, names, rows=90, keys=streams)
         query = joined(bd.Overload(state_rows=25, window_split=split), names)
         live, found = bd.LocalJoin(query), []
