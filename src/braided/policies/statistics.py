@@ -14,7 +14,7 @@ class StreamStatistics:
 
     `shed_rows` were not let in, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
     "scan" (on Spark also "mixed": buckets choose for themselves). `staleness_us` is how much older than the
-    clock the oldest row was in the latest batch's results, where there is an `Overload`.
+    clock the oldest row was in the latest batch's results, if there is an `Overload` (None after a restore).
     """
 
     rows_in: int = 0
