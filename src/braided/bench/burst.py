@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
 import sys
@@ -28,7 +27,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from braided.bench.chaos import committed, end_child
+from braided.bench.children import committed, start_child, to_the_end
 from braided.lab.files import add_file, committed_files
 
 NAMES = ("a", "b", "c")
@@ -85,24 +84,17 @@ def run(root: Path, name: str, plan: str, overload: dict[str, Any], kills: int =
     """Join all files in a child process, killed so many times."""
     out, rng = root / name, random.Random(seed)
     out.mkdir()
-    command = [sys.executable, "-m", "braided.bench.burst", "--child", str(root), "--name", name]
+    command = ["-m", "braided.bench.burst", "--child", str(root), "--name", name]
     command += ["--plan", plan, "--overload", json.dumps(overload)]
-    done = 0
-    while True:
-        with (out / "child.log").open("ab") as log:
-            environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-            child = Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
-        if done < kills:
-            target = committed(out) + rng.randint(2, 6)
-            while child.poll() is None and committed(out) < target:
-                time.sleep(0.05)
-            time.sleep(rng.uniform(0, 1.5))
-        code = end_child(child, kill=done < kills)
-        if code == 0:
-            break
-        if code > 0:
-            raise RuntimeError(f"the join failed:\n{(out / 'child.log').read_text()[-3000:]}")
-        done += 1
+
+    def until(child: Popen[bytes], *, kill: bool) -> None:
+        target = committed(out) + rng.randint(2, 6)
+        while kill and child.poll() is None and committed(out) < target:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0, 1.5) if kill else 0)
+
+    log = out / "child.log"
+    to_the_end(lambda: start_child(command, log), log, kills, until)
     told = json.loads((out / "told.json").read_text())
     return Run(out, *([t[n] for t in told] for n in ("seconds", "budget", "exact_again")))
 

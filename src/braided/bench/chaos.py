@@ -17,7 +17,6 @@ import argparse
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 from typing import Any, TypeAlias
 
 import duckdb
@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from braided.bench.children import committed, start_child, to_the_end
 from braided.bench.cluster import cluster
 from braided.lab.files import add_file, committed_files
 
@@ -100,23 +101,20 @@ def campaign(
     rng = random.Random(seed)
     began = time.perf_counter()
     generate(root, batches, seed)
-    done = starts = executors = 0
-    while True:
-        child = start(root, master, trouble, keys)
-        starts += 1
+    executors = 0
+
+    def until(child: Popen[bytes], *, kill: bool) -> None:
+        nonlocal executors
         while executors < executor_kills and _after_some_batches(child, root, batches, rng):
             executors += _kill_executor(rng)
-        if done < kills:
+        if kill:
             _after_some_batches(child, root, batches, rng)
-        code = end_child(child, kill=done < kills)
-        if code == 0:
-            break
-        if code > 0:
-            raise RuntimeError(f"the join failed:\n{(root / 'child.log').read_text()[-3000:]}")
-        done += 1
+
+    log = root / "child.log"
+    done = to_the_end(lambda: start(root, master, trouble, keys), log, kills, until)
     missing, doubled, expected = compare(root, keys)
     seconds, seconds_begun = time.perf_counter() - began, len(list(root.glob("second-attempt-*")))
-    return Report(done, starts, expected, missing, doubled, seconds, executors, seconds_begun)
+    return Report(done, done + 1, expected, missing, doubled, seconds, executors, seconds_begun)
 
 
 def generate(root: Path, batches: int, seed: int) -> None:
@@ -137,20 +135,13 @@ def generate(root: Path, batches: int, seed: int) -> None:
             add_file(root / name, n, table.slice(start_, size))
 
 
-def start(root: Path, master: str, trouble: Trouble, keys: int = 1) -> subprocess.Popen[bytes]:
+def start(root: Path, master: str, trouble: Trouble, keys: int = 1) -> Popen[bytes]:
     """A child that joins all files and ends."""
-    command = [sys.executable, "-m", "braided.bench.chaos", "--child", str(root), "--master", master]
-    with (root / "child.log").open("ab") as log:
-        return subprocess.Popen(
-            [*command, *trouble.flags, "--keys", str(keys)],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )
+    command = ["-m", "braided.bench.chaos", "--child", str(root), "--master", master]
+    return start_child([*command, *trouble.flags, "--keys", str(keys)], root / "child.log")
 
 
-def _after_some_batches(child: subprocess.Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:
+def _after_some_batches(child: Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:
     """Wait for a random moment one to three batches from now; whether the child still runs."""
     target = min(batches - 1, committed(root) + rng.randint(1, 3))
     while child.poll() is None and committed(root) < target:
@@ -176,19 +167,6 @@ def _kill_executor(rng: random.Random) -> int:
         return 0
     os.kill(rng.choice(executors), signal.SIGKILL)
     return 1
-
-
-def end_child(child: subprocess.Popen[bytes], *, kill: bool) -> int:
-    """The child's exit code; a killed one's is negative."""
-    if kill and child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)  # the driver, its JVM, and what else it started
-    return child.wait()
-
-
-def committed(root: Path) -> int:
-    """How many batches are committed."""
-    folder = root / "checkpoint" / "commits"
-    return len([p for p in folder.glob("*") if p.name.isdigit()]) if folder.is_dir() else 0
 
 
 def compare(root: Path, keys: int = 1) -> tuple[int, int, int]:

@@ -181,16 +181,6 @@ class Learned:
         self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
 
 
-class _LargestFirst:
-    """Buffers in turn, the largest first, as ties always go."""
-
-    def score(self, turn: Turn, stream: int) -> float:
-        return 0.0
-
-    def reason(self, turn: Turn, stream: int) -> str:
-        return "the largest first"
-
-
 class FlatJoin:
     """Enumerates the new combinations of a batch, driver stream by driver stream or row by row."""
 
@@ -228,8 +218,7 @@ class FlatJoin:
     ) -> Iterator[Positions]:
         """All new combinations, at most `most_rows` at a time; a turn's end ends a piece.
 
-        With `ration` only some rows may probe: it is asked once, for the whole batch. Then streams do not
-        alternate row by row: which rows a rationed row sees would depend on the order of rows.
+        With `ration` only some rows may probe: it is asked once, for the whole batch.
         """
         if not any(b.rows for b in buffers):
             return
@@ -238,14 +227,13 @@ class FlatJoin:
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
-        turn = self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers))
-        self._rations = ration(turn) if ration else None
+        self._rations = None
+        if ration is not None:
+            self._rations = ration(self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers)))
         if isinstance(driver, RowPolicy):
-            if ration is None:
-                yield from self._row_by_row(driver, sides, buffers, most_rows)
-                return
-            driver = _LargestFirst()
-        yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
+            yield from self._row_by_row(driver, sides, buffers, most_rows)
+        else:
+            yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
 
     def known(self, waiting: Sequence[int], stored: Sequence[int]) -> tuple[Turn, dict[int, tuple[int, ...]]]:
         """What is known before a batch is stored, and the order in which each input's rows would probe."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from braided.policies.decisions import DriverPolicy, IndexPolicy, ProbeOrderPolicy
+from braided.policies.decisions import DriverPolicy, IndexPolicy, ProbeOrderPolicy, RowPolicy
 from braided.policies.driver.consumption_rate import ConsumptionRate
 from braided.policies.driver.initial_output_size import InitialOutputSize
+from braided.policies.driver.largest_first import LargestFirst
 from braided.policies.driver.output_rate import OutputRate
 from braided.policies.driver.round_robin import RoundRobin
 from braided.policies.driver.timestamp import Timestamp
@@ -65,6 +66,8 @@ def policies_for(
     of_streams, of_pairs = _given(tuning, inputs)
     options: dict[str, Any] = {"given": of_streams} if tuning.driver_stream == "consumption-rate" else {}
     driver = DRIVER_POLICIES[tuning.driver_stream](**options)
+    if isinstance(driver, RowPolicy) and query.overload is not None and query.overload.rations:
+        driver = LargestFirst()  # the order of rows must not decide who meets whom
     indexes = tuple(_index(query, child, costs) for child in inputs)
     return Policies(driver, PROBE_ORDER_POLICIES[tuning.probe_order](), of_pairs, indexes, tuning.seed)
 

@@ -245,7 +245,7 @@ class JoinQuery(PlainDict):
             raise InvalidValue(f"{said} only goes with overload; leave it out")
         if stream.time is None:
             raise InvalidValue(f"{said} needs a time column; give it time=...")
-        if stream.window_us is not None and to_us(str(stream.freshness)) < stream.window_us:
+        if stream.window_us is not None and (stream.freshness_us or 0) < stream.window_us:
             raise InvalidValue(
                 f"{said} must be at least the window, {to_text(stream.window_us)}; raise it, or shorten the "
                 "window"

@@ -77,7 +77,7 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan | None:
             "plan must be 'mjoin', 'linear' or nested tuples of stream names such as "
             f"(('a', 'b'), 'c'); got {plan!r}"
         )
-    tree = _as_tuples(plan)
+    tree = as_tuples(plan)
     check_plan(tree)
     named = leaves(tree)
     for name in named:
@@ -89,12 +89,13 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan | None:
     return tree
 
 
-def _as_tuples(plan: object) -> Plan:
+def as_tuples(plan: object) -> Plan:
+    """A plan out of nested tuples or lists."""
     if isinstance(plan, str):
         return plan
     if not isinstance(plan, tuple | list):
         raise InvalidType(f"plan: a node must be a stream's name or a tuple of nodes; got {plan!r}")
-    return tuple(_as_tuples(child) for child in plan)
+    return tuple(as_tuples(child) for child in plan)
 
 
 def check_plan(plan: Plan) -> None:

@@ -78,6 +78,11 @@ class Stream(PlainDict):
         return self.window if isinstance(self.window, CountWindow) else None
 
     @property
+    def freshness_us(self) -> int | None:
+        """How old a row may be in results, in microseconds; None: of any age."""
+        return to_us(self.freshness) if self.freshness is not None else None
+
+    @property
     def lateness_us(self) -> int:
         """How far out of order rows may come, in microseconds; 0 if not stated."""
         return to_us(self.lateness) if self.lateness is not None else 0

@@ -84,7 +84,7 @@ class Freshening:
         return to_text(math.ceil(batches * self._step_us / unit - 1e-6) * unit)
 
 
-def freshening_of(query: JoinQuery, bounds_us: Sequence[int | None], *, windows: bool) -> Freshening:
-    """For a query's streams, in order; without state windows there is nothing to keep fresh."""
-    given = zip(query.names, bounds_us, strict=True)
-    return Freshening({name: us for name, us in given if us is not None and windows})
+def freshening_of(query: JoinQuery, *, windows: bool) -> Freshening:
+    """For a query's streams; without state windows there is nothing to keep fresh."""
+    bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
+    return Freshening(bounds if windows else {})

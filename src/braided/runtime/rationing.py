@@ -34,7 +34,7 @@ from braided.policies.rationing import Known, model_of, rations_of
 from braided.policies.statistics import RationingStatistics
 from braided.query.durations import to_us
 from braided.query.join_query import JoinQuery
-from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves
+from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves, operators
 from braided.runtime.adaptation import Adaptation
 from braided.runtime.freshening import freshening_of
 from braided.runtime.regulation import WHOLE, WHOLE_BATCH, Part, Share
@@ -63,8 +63,7 @@ class Rationing:
         self._windows = {node: float(rows) for node, rows in (state_windows or {}).items()}
         policy = overload.allocation if overload is not None and self.limited else "jaqpot"
         self.adaptation = Adaptation(policy, wait=wait)
-        bounds_us = [None if s.freshness is None else to_us(s.freshness) for s in query.streams]
-        self._freshening = freshening_of(query, bounds_us, windows=bool(self._windows))
+        self._freshening = freshening_of(query, windows=bool(self._windows))
         self._too_old = ""  # why bounds on age cannot be kept
         self.pace = Pace()
         self.credit = 0.0
@@ -126,7 +125,7 @@ class Rationing:
             self._lost += self._lost_now
             self._spare = 0.0
             for node in intermediates(self._query.tree):
-                if any(node == lower or _holds(node, lower) for lower in self._rationed):
+                if not self._rationed.isdisjoint(operators(node)):
                     self.lacking[node] = clock_us + self._lasting_us(node)
         elif self.exact_since is None and not self.lacking:
             self.exact_since = batch
@@ -233,8 +232,3 @@ class Rationing:
         """How long a row of an intermediate may be found after its newest time."""
         numbers = {name: i for i, name in enumerate(self._query.names)}
         return min(self._query.bounds.retention_us(numbers[s]) for s in leaves(node))
-
-
-def _holds(node: Plan, lower: Plan) -> bool:
-    """Whether an operator is somewhere below another."""
-    return not isinstance(node, str) and any(child == lower or _holds(child, lower) for child in node)

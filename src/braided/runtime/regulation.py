@@ -35,7 +35,6 @@ from braided.kernels.hashing import first_lot, lots
 from braided.policies.allocation.input_rates import Arrivals, let_in
 from braided.policies.sharing import whole
 from braided.policies.window_split import split
-from braided.query.durations import to_us
 from braided.query.join_query import JoinQuery
 from braided.runtime.intake import Arrival
 from braided.state.keys import Bools, Int64s, content_hashes
@@ -93,7 +92,7 @@ class Regulation:
         if self._overload is not None and self._overload.state_rows is not None:
             self._state_rows = part.of_budget(self._overload.state_rows)
         streams = len(query.streams)
-        self.freshness_us = [None if s.freshness is None else to_us(s.freshness) for s in query.streams]
+        self.freshness_us = [s.freshness_us for s in query.streams]
         self._clock_us = BOTTOMLESS_US
         self.rates = [0.0] * streams
         self.floors_us = [BOTTOMLESS_US] * streams

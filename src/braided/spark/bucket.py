@@ -176,7 +176,6 @@ class Bucket:
             self._rebuild(engine, meta)
         engine.counters = [Counters(**said.counters) for said in meta.streams]
         engine.results, engine.batches = meta.results, meta.batches
-        engine.regulation.restore(meta.regulation)
         if self._same_plan(meta):
             engine.tree.restore(meta.learned)
         engine.rationing.restore(meta.rationing, same_plan=self._same_plan(meta))
@@ -196,6 +195,7 @@ class Bucket:
         )
         engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
         engine.watermark.newest_us = [said.newest_us for said in meta.streams]
+        engine.regulation.restore(meta.regulation)
         return engine
 
     def _rebuild(self, engine: Engine, meta: Meta) -> None:
@@ -205,7 +205,6 @@ class Bucket:
             batches = [self._chunk(name, c, stream.layout.stored_schema) for c in said.chunks]
             engine.put(stream, [stream.intake.stored(batch) for batch in batches])
         if not self._same_plan(meta):
-            engine.regulation.restore(meta.regulation)
             engine.tree.rebuild(engine.regulation.floors_us)
             return
         for source, _ in engine.tree.intermediates:

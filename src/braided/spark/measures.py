@@ -28,7 +28,7 @@ from braided.policies.statistics import (
     Statistics,
     StreamStatistics,
 )
-from braided.query.plan_tree import Plan, intermediates, label, operators
+from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
 from braided.spark.plan import Stage
 from braided.spark.store import Meta, StreamMeta
 
@@ -75,10 +75,6 @@ def _pairs(tree: Plan) -> list[tuple[str, str]]:
 
 def read_plan(said: str | None) -> Plan | None:
     """A plan out of a report."""
-
-    def as_tuples(node: Any) -> Plan:
-        return node if isinstance(node, str) else tuple(as_tuples(child) for child in node)
-
     return None if said is None else as_tuples(json.loads(said))
 
 

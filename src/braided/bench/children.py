@@ -1,0 +1,44 @@
+"""Child processes that run a join to its end, and are killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+
+
+def start_child(command: list[str], log: Path) -> Popen[bytes]:
+    """A Python child in a session of its own, so that all it starts can be killed with it."""
+    with log.open("ab") as sink:
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        return Popen(
+            [sys.executable, *command], stdout=sink, stderr=sink, start_new_session=True, env=environment
+        )
+
+
+def to_the_end(start: Callable[[], Popen[bytes]], log: Path, kills: int, until: Callable[..., object]) -> int:
+    """Start a child again and again until one ends by itself, at most so many are killed; how many were.
+
+    `until(child, kill=...)` returns when a child is to be killed, or may run on to its end.
+    """
+    done = 0
+    while True:
+        child = start()
+        until(child, kill=done < kills)
+        if done < kills and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)  # the driver, its JVM, and what else it started
+        code = child.wait()
+        if code == 0:
+            return done
+        if code > 0:
+            raise RuntimeError(f"the join failed:\n{log.read_text()[-3000:]}")
+        done += 1
+
+
+def committed(root: Path) -> int:
+    """How many batches are committed."""
+    folder = root / "checkpoint" / "commits"
+    return len([p for p in folder.glob("*") if p.name.isdigit()]) if folder.is_dir() else 0
