@@ -86,9 +86,9 @@ def test_alternating_policies_process_row_by_row(driver: str) -> None:
 def test_driven_rows_say_how_far_a_batch_is(driver: str) -> None:
     names = names_of(3)
     live = bd.LocalJoin(bd.JoinQuery([bd.Stream(n, key="k") for n in names], tuning=tuned(driver)))
-    tables = random_tables(1, names, rows=2_000, keys=20, nulls=False)
+    tables = random_tables(1, names, rows=15_000, keys=2_500, nulls=False)
     total = sum(t.num_rows for t in tables.values())
-    driven = [live.stats().driven_rows for _ in live.stream(tables, chunk_rows=50_000)]
+    driven = [live.stats().driven_rows for _ in live.stream(tables, chunk_rows=10_000)]
     assert len(driven) > 10
     assert driven == sorted(driven)
     assert 0 < driven[0] < driven[-1] <= total

@@ -59,6 +59,11 @@ def expired_prefix(times, oldest):
 @kernel
 def last_fall(times, newest):
     """Where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
+    falls = 0  # most batches are in order, which takes a few vector instructions to see
+    for i in range(1, times.shape[0]):
+        falls += times[i] < times[i - 1]
+    if falls == 0 and (times.shape[0] == 0 or times[0] >= newest):
+        return -1
     found = -1
     for i in range(times.shape[0]):
         if times[i] < newest:

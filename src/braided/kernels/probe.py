@@ -62,7 +62,8 @@ from braided.kernels.tables import (
     WALKER,
 )
 
-BLOCK_ROWS = 1024
+# enough that a round's own costs do not count; no power of two, so that a block's rows share no cache lines
+BLOCK_ROWS = 4080
 
 
 @inlined

@@ -90,7 +90,7 @@ class Pace:
 
     def kept(self) -> list[float]:
         """As plain numbers, for a checkpoint."""
-        return [float(value) for value in dataclasses.astuple(self)]
+        return [float(getattr(self, f.name)) for f in dataclasses.fields(self)]
 
     @classmethod
     def restored(cls, kept: list[float]) -> Pace:

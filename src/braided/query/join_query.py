@@ -72,7 +72,7 @@ class JoinQuery(PlainDict):
                 _known(stream, self.names, f"where uses {stream}.{column}")
         _ = self.bounds
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """The streams' names, in order."""
         return tuple(s.name for s in self.streams)

@@ -124,6 +124,8 @@ class Engine:
 
     def learn(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Fix the schemas of streams; a schema that does not fit raises and changes nothing."""
+        if all(self.streams[self.number(name)] for name in schemas):
+            return
         layouts = [s.layout if s else None for s in self.streams]
         for name, schema in schemas.items():
             i = self.number(name)
@@ -404,12 +406,12 @@ class Engine:
 
     def oldest_us(self, i: int, watermark: Watermark | None = None) -> int:
         """The oldest time of a stream that is still needed."""
-        watermark = watermark or self.watermark
+        watermark_us = (watermark or self.watermark).us
         retention_us = self.bounds.retention_us(i)
         floor_us = self.regulation.floors_us[i]
-        if retention_us >= INFINITE_US or watermark.us == NONE_US or not self._windowed:
+        if retention_us >= INFINITE_US or watermark_us == NONE_US or not self._windowed:
             return floor_us
-        return max(floor_us, watermark.us - retention_us)
+        return max(floor_us, watermark_us - retention_us)
 
     def _joins(self, i: int) -> bool:
         """Whether a stream's rows arrive here, and not at another engine of the same join."""

@@ -193,7 +193,7 @@ class SideState:
             self._link[here][~rows.linked] = index.UNLINKED
         fell = index.last_fall(self._times[here], self._newest)
         self._fell = start + fell if fell >= 0 else self._fell
-        self._newest = max(self._newest, int(rows.times.max()))
+        self._newest = int(rows.times[-1]) if fell < 0 else max(self._newest, int(rows.times.max()))
         self.count = stop
         self._lately = max(self._lately, self.rows)
         self._since_scan += len(rows)
@@ -221,9 +221,11 @@ class SideState:
         Rows that have an end are forgotten if it is before `oldest`.
         """
         before = self.rows
-        lasting = self._ends if self.has_ends else self._times
         here = slice(self.first - self.base, self.count - self.base)
-        self.first += index.expired_prefix(lasting[here], oldest)
+        if self.ordered and not self.has_ends:
+            self.first += int(np.searchsorted(self._times[here], oldest))
+        else:
+            self.first += index.expired_prefix((self._ends if self.has_ends else self._times)[here], oldest)
         if self.window is not None:  # what left its window has left it for every time to come
             leaves = self._leaves[self.first - self.base : self.count - self.base]
             self.first += index.expired_prefix(leaves, counting.NEVER)
@@ -448,7 +450,7 @@ class SideState:
         return self.window is not None and self._checks is not self._hashes
 
     def _grow_to(self, rows: int, own_checks: bool = False) -> None:
-        size = max(_MIN_ROWS, rows + rows // 2)
+        size = max(_MIN_ROWS, rows + rows // 4)
         self._hashes = self._allocate("hash", size, np.int64)
         self._times = self._allocate("time", size, np.int64)
         self._link = self._allocate("link", size, np.int32)
