@@ -84,7 +84,7 @@ def test_oracle_a_state_budget_gives_a_subset_and_is_kept(split: Any, streams: i
 )
 def test_oracle_where_nothing_is_shed_the_bag_is_exact(overload: bd.Overload) -> None:
     names = names_of(3)
-    tables = random_tables(2, names, rows=80, keys=3)
+    tables = random_tables(2, names, rows=50, keys=3)
     query = joined(overload, names)
     for rows in (1, 9, 1000):
         assert_same_bag(bd.run_local(query, tables, batch_rows=rows), expected(query, tables))

@@ -55,8 +55,8 @@ def test_oracle_rationed_probes_give_a_subset_whatever_the_order(
     query = bd.JoinQuery(
         [stream(n, "90 us") for n in names], tuning=bd.Tuning(driver_stream=driver, index=index)
     )
-    tables = random_tables(4, names, rows=90, keys=2)
-    batches = [{n: t.slice(at, 30) for n, t in tables.items()} for at in (0, 30, 60)]
+    tables = random_tables(4, names, rows=54, keys=2)
+    batches = [{n: t.slice(at, 18) for n, t in tables.items()} for at in (0, 18, 36)]
     exact = bag(expected(query, tables))
     result = bag(found(rationed(query, *shares), batches))
     assert not result - exact
