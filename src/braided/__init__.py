@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from braided.query.errors import BraidedError
     from braided.query.join_query import JoinQuery
     from braided.query.overload import Overload
+    from braided.query.promises import RangePunctuation
     from braided.query.stream import Stream
     from braided.query.tuning import BatchPurge, Tuning
     from braided.query.windows import CountWindow
@@ -31,6 +32,7 @@ _HOMES = {
     "JoinQuery": "query.join_query",
     "Overload": "query.overload",
     "LocalJoin": "local.local_join",
+    "RangePunctuation": "query.promises",
     "Statistics": "policies.statistics",
     "Stream": "query.stream",
     "StreamStatistics": "policies.statistics",
@@ -62,6 +64,7 @@ __all__ = [
     "JoinQuery",
     "LocalJoin",
     "Overload",
+    "RangePunctuation",
     "Statistics",
     "Stream",
     "StreamStatistics",

@@ -15,6 +15,8 @@ from braided.kernels.memory import inlined, kernel
 
 _A = np.uint64(0xFF51AFD7ED558CCD)
 _B = np.uint64(0xC4CEB9FE1A85EC53)
+_A_INVERSE = np.uint64(pow(0xFF51AFD7ED558CCD, -1, 1 << 64))
+_B_INVERSE = np.uint64(pow(0xC4CEB9FE1A85EC53, -1, 1 << 64))
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _33 = np.uint64(33)
 _29 = np.uint64(29)
@@ -43,6 +45,24 @@ def hash_words(words, out):
     """Bijective hashes of 64-bit words."""
     for i in range(words.shape[0]):
         out[i] = np.int64(mix(np.uint64(words[i])))
+
+
+@inlined
+def unmix(x):
+    """What `mix` made this of."""
+    x ^= x >> _33
+    x *= _B_INVERSE
+    x ^= x >> _33
+    x *= _A_INVERSE
+    x ^= x >> _33
+    return x
+
+
+@kernel
+def unhash_words(hashes, out):
+    """The words that `hash_words` made these of."""
+    for i in range(hashes.shape[0]):
+        out[i] = np.int64(unmix(np.uint64(hashes[i])))
 
 
 @inlined

@@ -91,7 +91,13 @@ def described(node: Plan, layouts: Mapping[str, Layout]) -> Input | None:
 
 
 def stored_rows(
-    source: Input, batch: pa.RecordBatch, keys: KeyFormat, key: Sequence[int], retention_us: Mapping[str, int]
+    source: Input,
+    batch: pa.RecordBatch,
+    keys: KeyFormat,
+    key: Sequence[int],
+    retention_us: Mapping[str, int],
+    *,
+    purges: bool,
 ) -> Rows:
     """Intermediate rows as a side takes them, from their stored columns."""
     newest = np.full(batch.num_rows, 0 if not source.timed else BOTTOMLESS_US, np.int64)
@@ -99,5 +105,6 @@ def stored_rows(
     for stream, place in source.times.items():
         at = np.asarray(batch.column(place).to_numpy())
         newest, ends = np.maximum(newest, at), np.minimum(ends, at + retention_us[stream])
-    hashes = keys.hashes([batch.column(k) for k in key], batch.num_rows)
-    return Rows(batch, hashes, newest, ends=ends)
+    columns = [batch.column(k) for k in key]
+    checks = keys.checks(columns) if purges and not keys.exact else None
+    return Rows(batch, keys.hashes(columns, batch.num_rows), newest, checks=checks, ends=ends)

@@ -85,7 +85,15 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
     if stream.time is not None:
         check_time_type(stream, schema.field(stream.time).type)
     everything = query.select is None
-    columns = tuple(c for c in schema.names if everything or c in used) or _any_column(stream, schema)
+    for column, use in _punctuating(stream).items():
+        _require_column(stream, column, use, schema)
+    if stream.flag is not None and not pa.types.is_boolean(schema.field(stream.flag).type):
+        type_ = schema.field(stream.flag).type
+        raise InvalidType(
+            f"stream {stream.name!r}: punctuation column {stream.flag!r} has type {type_}; it must be boolean"
+        )
+    wanted = [c for c in schema.names if (everything and c not in stream.asides) or c in used]
+    columns = tuple(wanted) or _any_column(stream, schema)
     for column in columns:
         type_ = schema.field(column).type
         reason = check_storable(type_)
@@ -136,6 +144,7 @@ def output_of(query: JoinQuery, layouts: Sequence[Layout]) -> Output:
             (f"{layout.stream.name}_{column}", i, column)
             for i, layout in enumerate(layouts)
             for column in layout.schema.names
+            if column not in layout.stream.asides
         ]
     _check_clashes(query, wanted)
     schemas = [layout.schema for layout in layouts]
@@ -155,6 +164,11 @@ def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:
         if source == stream.name:
             used.setdefault(column, "where")
     return used
+
+
+def _punctuating(stream: Stream) -> dict[str, str]:
+    """Columns that tell and describe punctuations, each with what for."""
+    return {c: "punctuation" for c in (stream.flag, stream.upto) if c is not None}
 
 
 def _any_column(stream: Stream, schema: pa.Schema) -> tuple[str, ...]:

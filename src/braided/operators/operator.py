@@ -82,4 +82,4 @@ class Operator:
         """Intermediate rows of one of its inputs, keyed for this operator."""
         assert self.keys is not None
         key = source.key(self._query.graph, self._query.graph.key(self.node))
-        return stored_rows(source, batch, self.keys, key, retention_us)
+        return stored_rows(source, batch, self.keys, key, retention_us, purges=self._query.promises)

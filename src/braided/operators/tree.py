@@ -302,5 +302,5 @@ class Tree:
         allocate = self._allocate(label(node)) if self._allocate else in_memory
         if isinstance(node, str):
             stream = self._query.streams[self._query.names.index(node)]
-            return SideState(node, schema, stream.count_window, allocate)
-        return SideState(label(node), schema, None, allocate, has_ends=True)
+            return SideState(node, schema, stream.count_window, allocate, purges=self._query.promises)
+        return SideState(label(node), schema, None, allocate, has_ends=True, purges=self._query.promises)

@@ -15,6 +15,8 @@ class StreamStatistics:
     `shed_rows` were not let in, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
     "scan" (on Spark also "mixed": buckets choose for themselves). `staleness_us` is how much older than the
     clock the oldest row was in the latest batch's results, if there is an `Overload` (None after a restore).
+    `purged_rows` could join no more by what streams promised; `closed_keys` are the single keys that are
+    remembered as closed; `violations` are rows that broke a promise and were left out.
     """
 
     rows_in: int = 0
@@ -27,6 +29,9 @@ class StreamStatistics:
     expired_rows: int = 0
     cut_rows: int = 0
     purged_rows: int = 0
+    punctuations: int = 0
+    violations: int = 0
+    closed_keys: int = 0
     newest_us: int | None = None
     staleness_us: int | None = None
     index: str = "hash"

@@ -17,6 +17,10 @@ class InvalidValue(BraidedError, ValueError):
     """A value of the right type that cannot be meant."""
 
 
+class BrokenPromise(InvalidValue):
+    """A row came that its stream had promised would not."""
+
+
 class InvalidType(BraidedError, TypeError):
     """A value, column or option of the wrong type."""
 

@@ -79,7 +79,7 @@ def _stay(query: JoinQuery, i: int) -> str:
         count = stream.count_window
         words.append(f"a row stays until {count.rows} newer rows of its {count.per} came")
     elif retention_us >= INFINITE_US:
-        words.append("a row stays for ever")
+        words.append("a row stays until it can join no more" if query.promises else "a row stays for ever")
     if retention_us < INFINITE_US:
         words.append(f"a row is forgotten {to_text(max(0, retention_us))} after its {stream.time}")
     if query.windowed:
@@ -88,6 +88,10 @@ def _stay(query: JoinQuery, i: int) -> str:
         words.append("keys are unique (promised)")
     if stream.arrival != "any":
         words.append(f"rows come {stream.arrival} (promised)")
+    if stream.upto is not None:
+        words.append(f"a row with {stream.flag} closes all keys up to its {stream.upto}")
+    elif stream.flag is not None:
+        words.append(f"a row with {stream.flag} closes its key")
     return "; ".join(words)
 
 
@@ -101,6 +105,9 @@ def _conditions(query: JoinQuery) -> list[str]:
         lines.append(
             "Warning: without a key every pair of rows inside the bounds is compared, in one bucket."
         )
+    if any(s.promises for s in query.streams) and not query.promises:
+        why = "windows count rows" if query.counts else "streams have no key in common"
+        lines.append(f"What streams promise is not used, because {why}.")
     if query.counts:
         lines.append("Results wait until the watermark has passed them, because windows count rows.")
     return lines

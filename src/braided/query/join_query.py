@@ -28,7 +28,7 @@ from braided.query.values import PlainDict, freeze, value_class
 WithinOption: TypeAlias = Mapping[tuple[str, str], Duration | tuple[Duration, Duration]]
 MAX_STREAMS = 8
 RESULT_TIME = "result_time"
-MEANING = ("streams", "on", "within", "where", "select")
+MEANING = ("streams", "on", "within", "where", "select", "emit_punctuations")
 
 
 @value_class
@@ -50,10 +50,13 @@ class JoinQuery(PlainDict):
     tuning: Tuning = dataclasses.field(default=Tuning(), kw_only=True)
     overload: Overload | None = dataclasses.field(default=None, kw_only=True)
     memory: None = dataclasses.field(default=None, kw_only=True)
+    emit_punctuations: bool = dataclasses.field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         freeze(self, streams=_streams(self.streams), tuning=_tuning(self.tuning))
         freeze(self, overload=_overload(self.overload))
+        if not isinstance(self.emit_punctuations, bool):
+            raise InvalidType(f"emit_punctuations must be True or False; got {self.emit_punctuations!r}")
         if self.memory is not None:
             raise InvalidValue(f"memory={self.memory!r} is not available in this version; use None")
         self._check_names()
@@ -67,6 +70,7 @@ class JoinQuery(PlainDict):
         self._check_windows()
         self._check_tuning()
         self._check_overload()
+        self._check_promises()
         if self.where is not None:
             for stream, column in sorted(condition.parse(self.where).columns()):
                 _known(stream, self.names, f"where uses {stream}.{column}")
@@ -120,6 +124,16 @@ class JoinQuery(PlainDict):
     def counts(self) -> bool:
         """Whether any stream has a count window, so that results wait for the watermark."""
         return any(s.count_window for s in self.streams)
+
+    @property
+    def promises(self) -> bool:
+        """Whether what streams promise of rows to come is used, to forget others early.
+
+        It is about one key that all streams have; and rows that count for a window must not go before their
+        time.
+        """
+        usable = self.on is None and not self.keyless and not self.counts
+        return usable and any(s.promises for s in self.streams)
 
     @property
     def windowed(self) -> bool:
@@ -250,6 +264,20 @@ class JoinQuery(PlainDict):
                 f"{said} must be at least the window, {to_text(stream.window_us)}; raise it, or shorten the "
                 "window"
             )
+
+    def _check_promises(self) -> None:
+        if self.emit_punctuations and not self.promises:
+            raise InvalidValue(
+                "emit_punctuations=True needs a stream that is unique, punctuated, clustered or ordered, one "
+                "key that all streams have and no window that counts rows: nothing else tells when a key is "
+                "complete"
+            )
+        for stream in self.streams:
+            if stream.upto is not None and len(stream.key_columns) > 1:
+                raise InvalidValue(
+                    f"stream {stream.name!r}: a RangePunctuation needs a key of one column; it has "
+                    f"{_columns(stream)}"
+                )
 
     def _check_tuning(self) -> None:
         if isinstance(self.tuning.index, tuple):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 from braided.query import windows
 from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.promises import Arrival, Punctuation, RangePunctuation, read_punctuation
 from braided.query.values import PlainDict, freeze, value_class
 from braided.query.windows import CountWindow, Window
 
-Arrival = Literal["any", "clustered", "ordered", "descending"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -24,8 +24,8 @@ class Stream(PlainDict):
     `key` is one column or several; it is kept as a tuple. `window` is how long a row of this
     stream stays joinable after its own time: give the longest to the stream that comes first.
     `lateness` is how far out of order its rows may come. Durations are kept as canonical text
-    ("120 minutes" becomes "2 hours"). `unique` and `arrival` are promises; they never change
-    the result.
+    ("120 minutes" becomes "2 hours"). `unique`, `arrival` and `punctuation` are promises (see
+    `promises`); they never change the result.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Stream(PlainDict):
     freshness: Duration | None = dataclasses.field(default=None, kw_only=True)
     unique: bool = dataclasses.field(default=False, kw_only=True)
     arrival: Arrival = dataclasses.field(default="any", kw_only=True)
-    punctuation: str | None = dataclasses.field(default=None, kw_only=True)
+    punctuation: Punctuation | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -51,19 +51,45 @@ class Stream(PlainDict):
             window=windows.normalise(self.window, owner),
             lateness=_duration(self.lateness, owner, "lateness"),
             freshness=_duration(self.freshness, owner, "freshness"),
+            punctuation=read_punctuation(self.punctuation, owner),
         )
         if self.time is not None:
             _column(self.time, f"{owner}: time")
         if not isinstance(self.unique, bool):
             raise InvalidType(f"{owner}: unique must be True or False; got {self.unique!r}")
         require_choice(owner, "arrival", self.arrival, get_args(Arrival))
-        if self.punctuation is not None:
-            raise InvalidValue(f"{owner}: punctuation is not available in this version; leave it out")
+        if self.flag is not None and self.flag in (*self.key_columns, self.time):
+            raise InvalidValue(
+                f"{owner}: punctuation column {self.flag!r} is its key or time; name a boolean column"
+            )
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The key's columns; empty if the stream has no key of its own."""
         return tuple(self.key or ())
+
+    @property
+    def flag(self) -> str | None:
+        """The column that tells punctuations from data, if there is one."""
+        if isinstance(self.punctuation, RangePunctuation):
+            return self.punctuation.flag
+        return self.punctuation
+
+    @property
+    def upto(self) -> str | None:
+        """The column with the largest key that a punctuation closes, if it closes ranges."""
+        return self.punctuation.upto if isinstance(self.punctuation, RangePunctuation) else None
+
+    @property
+    def asides(self) -> tuple[str, ...]:
+        """Columns that only punctuations use, so that they are left out of results."""
+        columns = (self.flag, self.upto)
+        return tuple(c for c in columns if c is not None and c not in (*self.key_columns, self.time))
+
+    @property
+    def promises(self) -> bool:
+        """Whether anything is known of the rows to come."""
+        return self.unique or self.arrival != "any" or self.punctuation is not None
 
     @property
     def window_us(self) -> int | None:

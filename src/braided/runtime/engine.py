@@ -39,6 +39,7 @@ from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 from braided.query.subplans import Subplan
 from braided.runtime.calibration import machine_costs
+from braided.runtime.closures import Closures
 from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
 from braided.runtime.rationing import Rationing
 from braided.runtime.regulation import WHOLE, Part, Regulation, Share
@@ -60,6 +61,9 @@ class Counters:
     null_times: int = 0
     shed_rows: int = 0
     expired_rows: int = 0
+    purged_rows: int = 0
+    punctuations: int = 0
+    violations: int = 0
 
 
 @dataclass
@@ -117,6 +121,7 @@ class Engine:
         self.results = self.batches = 0
         self.probes = 0  # of the latest batch
         self._builder: Results | Made | None = None
+        self.closures: Closures | None = None  # where streams promise something, once keys are known
         self._unlearn = self._remember()
         self._windowed, self._counting = query.windowed, query.counts
 
@@ -137,6 +142,9 @@ class Engine:
         if self._builder is None and output is not None and root is not None:
             last = self.tree.root.root
             self._builder = Results(self.query, known, output, root) if last else Made(root)
+        keys = self.tree.root.keys
+        if self.query.promises and keys is not None:
+            self.closures = self.closures.known(keys) if self.closures else Closures(self.query, keys)
         for i, layout in enumerate(layouts):
             if layout is not None and self.streams[i] is None and self._joins(i):
                 self.streams[i] = self._stream_state(layout)
@@ -181,6 +189,8 @@ class Engine:
         if share is None:
             rows = sum(len(a.rows) for a in arrivals if a)
             share = Share(0, rows, rows)
+        if self.closures is not None:
+            arrivals = self.closures.check(arrivals)
         self.rationing.share(share, cores)
         self.regulation.see(self._later(arrivals).clock_us)
         return self.regulation.let_in(arrivals, self.batches, share)
@@ -287,6 +297,7 @@ class Engine:
         eager: bool,
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
+        self._purge(arrivals)
         self._count_dead()
         if self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us):
             self._count_dead()
@@ -315,9 +326,10 @@ class Engine:
     def _remember(self) -> Callable[[], None]:
         """What is known now; calling the answer forgets the schemas that were learned since."""
         streams, builder, forget = list(self.streams), self._builder, self.tree.remember()
+        closures = self.closures
 
         def unlearn() -> None:
-            self.streams, self._builder = list(streams), builder
+            self.streams, self._builder, self.closures = list(streams), builder, closures
             forget()
 
         return unlearn
@@ -361,9 +373,13 @@ class Engine:
             counters.null_keys += arrival.null_keys
             counters.null_times += arrival.null_times
             counters.shed_rows += arrival.shed_rows
+            counters.punctuations += arrival.punctuations
+            counters.violations += arrival.violations
             if arrival.late is not None:
                 counters.late_rows += arrival.late.num_rows
                 self.late[i].append(arrival.late)
+        if self.closures is not None:
+            self.closures.after(arrivals)
         self.results += found
         self.batches += 1
         self.watermark = later
@@ -373,6 +389,7 @@ class Engine:
         if self._expire_after:
             with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
                 self._expire(later, None)
+                self._purge(arrivals)
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
         """Forget what the watermark has passed, or memory has no room for; lazily, where room is needed."""
@@ -394,6 +411,14 @@ class Engine:
             self.tree.expire(watermark.us)
         if self.regulation.cuts:
             self.tree.purge(self.regulation.floors_us)
+
+    def _purge(self, arrivals: Sequence[Arrival | None]) -> None:
+        """Forget what promises of the batches before allow; inputs without rows are a good moment."""
+        if self.closures is None:
+            return
+        idle = not any(a and len(a.rows) for a in arrivals)
+        for counters, purged in zip(self.counters, self.closures.purge(self.tree, idle=idle), strict=True):
+            counters.purged_rows += purged
 
     def _count_dead(self) -> None:
         """Budgets are shared by the rows that count: what is still held depends on when it was tidied up."""
@@ -421,7 +446,8 @@ class Engine:
         name = layout.stream.name
         keys = self.tree.above(name).keys
         assert keys is not None
-        return StreamState(layout, Intake(layout, keys, windowed=self._windowed), self.tree.sides[name])
+        intake = Intake(layout, keys, windowed=self._windowed, promises=self.query.promises)
+        return StreamState(layout, intake, self.tree.sides[name])
 
     def _staleness_us(self, stream: str) -> int | None:
         """How old the latest batch's results were, by its clock; None if there were none, or no overload."""
@@ -434,7 +460,7 @@ class Engine:
             return StreamStatistics(newest_us=self.watermark.newest_us[i])
         operator = self.tree.above(self.query.names[i])
         learned, place = operator.join.learned, operator.node.index(self.query.names[i])
-        live = (stream.side.rows + stream.waiting.rows) if stream else 0
+        live = (stream.side.live_rows + stream.waiting.rows) if stream else 0
         held = self.regulation.held_rows[i]
         live = live if held is None else min(live, held)
         return StreamStatistics(
@@ -446,6 +472,10 @@ class Engine:
             live_bytes=stream.side.nbytes + stream.waiting.nbytes if stream else 0,
             shed_rows=counters.shed_rows,
             expired_rows=counters.expired_rows,
+            purged_rows=counters.purged_rows,
+            punctuations=counters.punctuations,
+            violations=counters.violations,
+            closed_keys=self.closures.closed[i].count if self.closures else 0,
             cut_rows=self.regulation.cut_rows[i],
             newest_us=self.watermark.newest_us[i],
             staleness_us=self._staleness_us(self.query.names[i]),

@@ -6,17 +6,20 @@ Each row of a stream goes one of four ways: its time is null (joins nothing: cou
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from braided.operators.layout import Layout
 from braided.query.errors import InvalidType
 from braided.query.stream import Stream
 from braided.state import times
-from braided.state.keys import Bools, Int64s, KeyFormat, valid_keys
+from braided.state.closed_keys import Keys
+from braided.state.keys import Bools, Int64s, KeyFormat, key_format, valid_keys
 from braided.state.payload import owned
 from braided.state.side import Rows
 from braided.state.storable import from_storable, no_rows, to_storable
@@ -34,6 +37,11 @@ class Arrival:
     null_keys: int = 0
     null_times: int = 0
     newest_us: int | None = None
+    punctuations: int = 0
+    punctuated: Keys | None = None  # keys that punctuations close
+    upto: int | None = None  # the rank up to which they close all
+    violations: int = 0  # rows that broke a promise, left out
+    brought: bool = False  # whether the stream brought any row in this batch, here or elsewhere
 
     @property
     def offered_rows(self) -> int:
@@ -44,16 +52,42 @@ class Arrival:
 class Intake:
     """Reads the batches of one stream."""
 
-    def __init__(self, layout: Layout, keys: KeyFormat, *, windowed: bool) -> None:
+    def __init__(self, layout: Layout, keys: KeyFormat, *, windowed: bool, promises: bool = False) -> None:
         self._layout = layout
         self._keys = keys
         self._windowed = windowed
         window = layout.stream.count_window
         self._keeps_null_keys = window is not None and window.per == "stream"
-        self._needs_checks = window is not None and window.per == "key" and not keys.exact
+        counts_keys = window is not None and window.per == "key"
+        self._needs_checks = (counts_keys or promises) and not keys.exact
+        if layout.stream.upto is not None:
+            check_range(layout, keys)
 
     def read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge and convert a batch; with `borrow` its buffers are kept as they are."""
+        batch, punctuations = split(self._layout.stream, batch)
+        judged = self._read(batch, watermark_us, borrow=borrow)
+        if not punctuations.num_rows:
+            return judged
+        keys, upto = self.closing(punctuations)
+        return dataclasses.replace(judged, punctuations=punctuations.num_rows, punctuated=keys, upto=upto)
+
+    def closing(self, punctuations: pa.RecordBatch) -> tuple[Keys | None, int | None]:
+        """The keys that punctuations close, or up to which rank they close all; null keys close nothing."""
+        stream = self._layout.stream
+        names = self._layout.key if stream.upto is None else (stream.upto,)
+        columns = [to_storable(punctuations.column(name)) for name in names]
+        valid = valid_keys(columns)
+        if valid is not None:
+            columns = [column.filter(pa.array(valid)) for column in columns]
+        if not len(columns[0]):
+            return None, None
+        hashes = self._keys.hashes(columns, len(columns[0]))
+        if stream.upto is not None:
+            return None, int(self._keys.ranks(hashes).max())
+        return Keys(hashes, self._keys.checks(columns) if self._needs_checks else None), None
+
+    def _read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         columns = [to_storable(batch.column(c)) for c in self._layout.columns]
         stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
         event = self._times(stored)
@@ -72,6 +106,7 @@ class Intake:
             null_keys=null_keys,
             null_times=0 if timed is None else int((~timed).sum()),
             newest_us=event.newest_us,
+            brought=batch.num_rows > 0,
         )
 
     def empty(self) -> Arrival:
@@ -116,6 +151,30 @@ def _picked(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
         picked = from_storable(to_storable(column).filter(pa.array(mask)), column.type)
         columns.append(picked.combine_chunks() if isinstance(picked, pa.ChunkedArray) else picked)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def split(stream: Stream, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The rows that are data, and the punctuations among them; a null flag is data."""
+    if stream.flag is None:
+        return batch, batch.slice(0, 0)
+    flags = batch.column(stream.flag)
+    if flags.true_count == 0:
+        return batch, batch.slice(0, 0)
+    flagged = flags.fill_null(False) if flags.null_count else flags
+    return batch.filter(pc.invert(flagged)), batch.filter(flagged)
+
+
+def check_range(layout: Layout, keys: KeyFormat) -> None:
+    """Raise if ranges of keys cannot be closed by a column of this type."""
+    stream, schema = layout.stream, layout.schema
+    assert stream.upto is not None
+    if not keys.ordered:
+        type_ = schema.field(layout.key[0]).type
+        raise InvalidType(
+            f"stream {stream.name!r}: a RangePunctuation needs a key of numbers, dates or times; key column "
+            f"{layout.key[0]!r} has type {type_}; close keys one by one with punctuation={stream.flag!r}"
+        )
+    key_format([[(f"{stream.name}.{c}", schema.field(c).type) for c in (layout.key[0], stream.upto)]])
 
 
 def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBatch:

@@ -198,7 +198,7 @@ def _above(arrival: Arrival, floor_us: int) -> Arrival:
     kept = arrival.rows.times >= floor_us
     if kept.all():
         return arrival
-    return dataclasses.replace(arrival, rows=_picked(arrival.rows, kept), cut_rows=int((~kept).sum()))
+    return dataclasses.replace(arrival, rows=arrival.rows.pick(kept), cut_rows=int((~kept).sum()))
 
 
 def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64s:
@@ -224,7 +224,7 @@ def _only(arrival: Arrival, draws: Int64s, quota: int) -> Arrival:
     if quota >= len(rows):
         return arrival
     kept = _smallest(rows, draws, quota)
-    return dataclasses.replace(arrival, rows=_picked(rows, kept), shed_rows=len(rows) - quota)
+    return dataclasses.replace(arrival, rows=rows.pick(kept), shed_rows=len(rows) - quota)
 
 
 def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:
@@ -238,16 +238,3 @@ def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:
         tied = tied[np.argsort(content_hashes(rows.batch.take(pa.array(tied))), kind="stable")]
     kept[tied[:wanted]] = True
     return kept
-
-
-def _picked(rows: Rows, kept: Bools) -> Rows:
-    def of(values: Any) -> Any:
-        return None if values is None else values[kept]
-
-    return Rows(
-        rows.batch.filter(pa.array(kept)),
-        rows.hashes[kept],
-        rows.times[kept],
-        of(rows.linked),
-        of(rows.checks),
-    )

@@ -9,6 +9,7 @@ then made anew from the streams' rows.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from braided.query.join_query import JoinQuery
 from braided.query.values import plain
 from braided.runtime.engine import Counters, Engine, StreamState
 from braided.state import codec
-from braided.state.keys import Bools
+from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows
 
 _LINKED = "__braided_linked"
+_CLOSURES = "closures/"
+_NUMBERS = pa.schema([("n", pa.int64())])
 
 
 def save(engine: Engine) -> bytes:
@@ -37,7 +40,12 @@ def save(engine: Engine) -> bytes:
             parts[f"{name}/late"] = (stream.layout.schema, late)
     for source, side in engine.tree.intermediates:
         parts[f"{source.name}/rows"] = (source.schema, [rows.batch for rows in side.contents()])
-    return codec.encode(_meta(engine), parts)
+    meta = _meta(engine)
+    if engine.closures is not None:
+        meta["closures"], arrays = engine.closures.kept()
+        for name, numbers in arrays.items():
+            parts[f"{_CLOSURES}{name}"] = (_NUMBERS, [pa.record_batch([pa.array(numbers)], schema=_NUMBERS)])
+    return codec.encode(meta, parts)
 
 
 def load(engine: Engine, data: bytes) -> None:
@@ -66,6 +74,8 @@ def load(engine: Engine, data: bytes) -> None:
     else:
         engine.tree.rebuild(engine.regulation.floors_us)
     engine.rationing.restore(meta.get("rationing", {}), same_plan=same_plan)
+    if engine.closures is not None and "closures" in meta:
+        engine.closures.restore(meta["closures"], _numbers(parts))
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
 
@@ -88,6 +98,15 @@ def _meta(engine: Engine) -> dict[str, Any]:
         "results": engine.results,
         "batches": engine.batches,
         "ended": engine.watermark.ended,
+    }
+
+
+def _numbers(parts: Mapping[str, codec.Part]) -> dict[str, Int64s]:
+    """The closures' arrays."""
+    return {
+        name.removeprefix(_CLOSURES): np.array(batches[0].column(0).to_numpy())
+        for name, (_, batches) in parts.items()
+        if name.startswith(_CLOSURES)
     }
 
 

@@ -50,6 +50,34 @@ class KeyFormat:
             return out
         return self._folded(columns, 0) & _COLLISION_MASK
 
+    @property
+    def ordered(self) -> bool:
+        """Whether keys are numbers or times, so that one is below another."""
+        return self.exact and bool(self.kinds)
+
+    def ranks(self, hashes: Int64s) -> Int64s:
+        """Whole numbers in the order of the keys that have these hashes; of ordered keys only."""
+        words = np.empty(len(hashes), np.int64)
+        hashing.unhash_words(hashes, words)
+        kind = self.kinds[0]
+        if kind == "unsigned":
+            return words ^ np.int64(-1 << 63)
+        if kind in _FLOATS:  # negative ones fall as their bits rise
+            return np.where(words < 0, words ^ np.int64((1 << 63) - 1), words)
+        return words
+
+    def hashes_of_ranks(self, ranks: Int64s) -> Int64s:
+        """What `ranks` undoes."""
+        kind = self.kinds[0]
+        words = ranks
+        if kind == "unsigned":
+            words = ranks ^ np.int64(-1 << 63)
+        elif kind in _FLOATS:
+            words = np.where(ranks < 0, ranks ^ np.int64((1 << 63) - 1), ranks)
+        out = np.empty(len(words), np.int64)
+        hashing.hash_words(words, out)
+        return out
+
     def checks(self, columns: Sequence[pa.Array]) -> Int64s:
         """A second, independent hash, for counting by key (128 bits in all)."""
         return self._folded(columns, _CHECK_SEED)
@@ -126,6 +154,7 @@ def _common_kind(columns: Sequence[tuple[str, pa.DataType]]) -> str:
 
 
 _FIXED = "fixed bytes"
+_FLOATS = ("halffloat", "float", "double")
 
 
 def _of_bytes(kind: str) -> bool:

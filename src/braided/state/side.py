@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from braided.kernels import counting, hashing, index
+from braided.kernels import closing, counting, hashing, index
 from braided.kernels.tables import (
     FIRST,
     FLOOR,
@@ -38,6 +38,7 @@ from braided.kernels.tables import (
 )
 from braided.query.errors import InvalidValue
 from braided.query.windows import CountWindow
+from braided.state.closed_keys import Keys
 from braided.state.keys import Bools, Int64s
 from braided.state.payload import Chunk, Payload
 
@@ -72,6 +73,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    def pick(self, chosen: Bools) -> Rows:
+        """Some of them."""
+
+        def of(values: Any) -> Any:
+            return None if values is None else values[chosen]
+
+        arrays = (of(a) for a in (self.hashes, self.times, self.linked, self.checks, self.ends))
+        return Rows(self.batch.filter(pa.array(chosen)), *arrays)
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -96,6 +106,7 @@ class Frozen:
     fell: int
     since_scan: int
     scanned: bool
+    gone_rows: int
 
 
 class SideState:
@@ -110,16 +121,20 @@ class SideState:
         *,
         scanned: bool = False,
         has_ends: bool = False,
+        purges: bool = False,
     ) -> None:
         self.name = name
         self.scanned = scanned
         self.has_ends = has_ends  # rows end when they say so, and not by their time
+        self.purges = purges  # rows may go before their time, by key
+        self.gone_rows = 0  # rows held that were purged
         self._allocate: Allocate = in_memory  # until there are rows worth a place of their own
         self.payload = Payload(schema)
         self.window = window
         self.base = self.first = self.count = 0
         self._ranks = np.empty((0, counting.RANK_COLUMNS), np.int64)
         self._leaves = self._checks = self._ends = np.empty(0, np.int64)
+        self._gone = np.empty(0, np.bool_)
         self.counted = 0  # rows ever counted by a count window per stream
         self._grow_to(_MIN_ROWS)
         self._index_for(_MIN_ROWS)
@@ -135,6 +150,11 @@ class SideState:
     def rows(self) -> int:
         """Rows held."""
         return self.count - self.first
+
+    @property
+    def live_rows(self) -> int:
+        """Rows held that have not been purged."""
+        return self.rows - self.gone_rows
 
     @property
     def ordered(self) -> bool:
@@ -188,6 +208,8 @@ class SideState:
         self._times[here] = rows.times
         if rows.ends is not None:
             self._ends[here] = rows.ends
+        if self.purges:
+            self._gone[here] = False
         self._link[here] = -1
         if rows.linked is not None:
             self._link[here][~rows.linked] = index.UNLINKED
@@ -199,9 +221,10 @@ class SideState:
         self._since_scan += len(rows)
         if not self.scanned:
             index.insert(self._hashes, self._link, self._head, self._shift, self.base, start, stop)
-        if self.window is not None and rows.checks is not None:
+        if rows.checks is not None and (self.window is not None or self.purges):
             if not self._owns_checks():
-                self._checks = self._hashes.copy()
+                self._checks = self._allocate("check", len(self._hashes), np.int64)
+                self._checks[:] = self._hashes
             self._checks[here] = rows.checks
         self._count(start, stop)
 
@@ -220,7 +243,7 @@ class SideState:
 
         Rows that have an end are forgotten if it is before `oldest`.
         """
-        before = self.rows
+        before, was_first = self.rows, self.first
         here = slice(self.first - self.base, self.count - self.base)
         if self.ordered and not self.has_ends:
             self.first += int(np.searchsorted(self._times[here], oldest))
@@ -229,7 +252,7 @@ class SideState:
         if self.window is not None:  # what left its window has left it for every time to come
             leaves = self._leaves[self.first - self.base : self.count - self.base]
             self.first += index.expired_prefix(leaves, counting.NEVER)
-        self.payload.drop_before(self.first)
+        self._passed(was_first)
         in_order = self.ordered and not self.has_ends and self.window is None
         if not in_order and self._since_scan > self.rows // 2:
             self._compact(oldest)
@@ -248,11 +271,11 @@ class SideState:
 
         With `entirely` all dead rows go, at the price of a new index.
         """
-        before = self.rows
+        before, was_first = self.rows, self.first
         alive = np.flatnonzero(~dead)
         first = int(alive[0]) if len(alive) else len(dead)
         self.first += first
-        self.payload.drop_before(self.first)
+        self._passed(was_first)
         self._leave_out(dead[first:], least=1 if entirely else self.rows // 2 + 1)
         return before - self.rows
 
@@ -266,7 +289,30 @@ class SideState:
         dead = (self._ends if self.has_ends else self._times)[here] < oldest
         if self.window is not None:
             dead |= self._leaves[here] != counting.NEVER
+        if self.purges:
+            dead |= self._gone[here]
         return dead
+
+    def holds(self, keys: Keys) -> Bools:
+        """Of which keys there is a row that has not been purged."""
+        out = np.empty(len(keys), np.bool_)
+        closing.held(*self._by_key(), *keys.words, out)
+        return out
+
+    def purge(self, keys: Keys) -> int:
+        """Forget all rows of some keys; how many."""
+        purged = closing.mark_gone(*self._by_key(), *keys.words)
+        self.gone_rows += purged
+        if 2 * self.gone_rows > self.rows:
+            self.discard(self._gone[self.first - self.base : self.count - self.base])
+        return int(purged)
+
+    def keys_since(self, position: int) -> Keys:
+        """The keys of the rows from a position on that have not been purged."""
+        here = slice(max(self.first, position) - self.base, self.count - self.base)
+        alive = ~self._gone[here] & (self._link[here] != index.UNLINKED)
+        checks = self._checks[here][alive] if self._owns_checks() else None
+        return Keys(self._hashes[here][alive], checks)
 
     def count_dead(self, oldest: int) -> None:
         """Count the rows that are still held, but not to be found."""
@@ -274,9 +320,9 @@ class SideState:
 
     def keep_newest(self, rows: int) -> int:
         """Forget all but the latest rows; how many."""
-        before = self.rows
+        before, was_first = self.rows, self.first
         self.first = max(self.first, self.count - rows)
-        self.payload.drop_before(self.first)
+        self._passed(was_first)
         return before - self.rows
 
     def clear(self) -> None:
@@ -314,7 +360,14 @@ class SideState:
     def frozen(self) -> Frozen:
         """What is not in the arrays or the payload."""
         return Frozen(
-            self.base, self.first, self.count, self._newest, self._fell, self._since_scan, self.scanned
+            self.base,
+            self.first,
+            self.count,
+            self._newest,
+            self._fell,
+            self._since_scan,
+            self.scanned,
+            self.gone_rows,
         )
 
     def thaw(self, frozen: Frozen, arrays: Mapping[str, npt.NDArray[Any]], chunks: Sequence[Chunk]) -> None:
@@ -322,6 +375,7 @@ class SideState:
         self.base, self.first, self.count = frozen.base, frozen.first, frozen.count
         self._newest, self._fell = frozen.newest, frozen.fell
         self._since_scan, self.scanned = frozen.since_scan, frozen.scanned
+        self.gone_rows = frozen.gone_rows
         self._lately = self.rows
         self.adopt(arrays)
         self._shift = 64 - (len(self._head) - 1).bit_length()
@@ -332,22 +386,31 @@ class SideState:
         self._hashes, self._times, self._link = arrays["hash"], arrays["time"], arrays["link"]
         self._head = arrays["head"]
         self._ends = arrays.get("ends", self._ends)
+        self._gone = arrays.get("gone", self._gone)
+        self._checks = arrays.get("check", self._hashes)
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that `thaw` takes."""
-        ends = {"ends": self._ends} if self.has_ends else {}
-        return {"hash": self._hashes, "time": self._times, "link": self._link, "head": self._head, **ends}
+        found = {"hash": self._hashes, "time": self._times, "link": self._link, "head": self._head}
+        if self.has_ends:
+            found["ends"] = self._ends
+        if self.purges:
+            found["gone"] = self._gone
+        if self._owns_checks():
+            found["check"] = self._checks
+        return found
 
     def contents(self, since: int = 0) -> list[Rows]:
-        """The rows held, for a snapshot; of them those at positions from `since` on."""
+        """The rows held and not purged, for a snapshot; of them those at positions from `since` on."""
         at = max(since, self.first)
         found = []
         for batch in self.payload.live(at):
             here = slice(at - self.base, at - self.base + batch.num_rows)
             linked = self._link[here] != index.UNLINKED
             ends = self._ends[here] if self.has_ends else None
-            found.append(Rows(batch, self._hashes[here], self._times[here], linked, ends=ends))
+            rows = Rows(batch, self._hashes[here], self._times[here], linked, ends=ends)
+            found.append(rows.pick(~self._gone[here]) if self.gone_rows else rows)
             at += batch.num_rows
         return found
 
@@ -358,6 +421,7 @@ class SideState:
             self._times,
             self._link,
             *([self._ends] if self.has_ends else []),
+            *([self._gone] if self.purges else []),
             *counted,
             *([self._checks] if self._owns_checks() else []),
         ]
@@ -429,7 +493,7 @@ class SideState:
         rows = int(kept.sum())
         old, own_checks = [a[here][kept] for a in self._arrays()], self._owns_checks()
         self.base = self.first = 0
-        self.count = rows
+        self.count, self.gone_rows = rows, 0
         self._grow_to(rows, own_checks)
         for new, values in zip(self._arrays(), old, strict=True):
             new[:rows] = values
@@ -447,7 +511,7 @@ class SideState:
         self._count(self.first, self.count)
 
     def _owns_checks(self) -> bool:
-        return self.window is not None and self._checks is not self._hashes
+        return (self.window is not None or self.purges) and self._checks is not self._hashes
 
     def _grow_to(self, rows: int, own_checks: bool = False) -> None:
         size = max(_MIN_ROWS, rows + rows // 4)
@@ -456,10 +520,29 @@ class SideState:
         self._link = self._allocate("link", size, np.int32)
         if self.has_ends:
             self._ends = self._allocate("ends", size, np.int64)
+        if self.purges:
+            self._gone = self._allocate("gone", size, np.bool_)
         if self.window is not None:
             self._ranks = np.empty((size, counting.RANK_COLUMNS), np.int64)
             self._leaves = np.empty(size, np.int64)
-            self._checks = np.empty(size, np.int64) if own_checks else self._hashes
+        if self.window is not None or self.purges:
+            self._checks = self._allocate("check", size, np.int64) if own_checks else self._hashes
+
+    def _passed(self, was_first: int) -> None:
+        """Rows at the front have been forgotten."""
+        self.payload.drop_before(self.first)
+        if self.gone_rows:
+            passed = self._gone[was_first - self.base : self.first - self.base]
+            self.gone_rows -= int(np.count_nonzero(passed))
+
+    def _by_key(self) -> tuple[Any, ...]:
+        """Arrays and numbers by which rows of a key are found; a scanned side gets an index for it."""
+        link, head, shift = self._link, self._head, self._shift
+        if self.scanned:
+            bits = max(6, (self.rows - 1).bit_length())
+            link, head, shift = link.copy(), np.full(1 << bits, -1, np.int32), 64 - bits
+            index.insert(self._hashes, link, head, shift, self.base, self.first, self.count)
+        return self._hashes, self._checks, self._gone, link, head, shift, self.base, self.first
 
     def _index_for(self, rows: int) -> None:
         """An index with a slot per row, and all rows linked anew; a scanned side has only a stump of it."""

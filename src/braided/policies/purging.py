@@ -1,0 +1,21 @@
+"""When purging is due: at once, or once enough is known to be worth the work."""
+
+from __future__ import annotations
+
+from braided.query.tuning import BatchPurge, Tuning
+
+
+def every(tuning: Tuning) -> int:
+    """After how many closures stored rows are purged; 1 is immediate purging.
+
+    Rules 1 and 2 of metadata-join: for the most results in a time purge in batches, for the least memory at
+    once.
+    """
+    if tuning.goal == "memory" or tuning.purge == "immediate":
+        return 1
+    return tuning.purge.every if isinstance(tuning.purge, BatchPurge) else BatchPurge().every
+
+
+def due(tuning: Tuning, closures: int, *, idle: bool) -> bool:
+    """Whether to purge now, with so many closures not yet used; idle inputs are a good moment."""
+    return closures > 0 and (idle or closures >= every(tuning))

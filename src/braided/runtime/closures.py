@@ -1,0 +1,280 @@
+"""What streams have promised so far, and the rows that may be forgotten for it.
+
+A stream is *closed* for a key if no row of it with that key is to come. Let every stored row owe nothing: it
+has been joined with all rows that came before it. Then row x of stream i with key k may go if
+
+(a) all other streams are closed for k: a result with x that is still to come would need a new row of
+    another stream, and there is none; or
+(b) some other stream j is closed for k and holds no row of k: every result of k needs a row of j, and
+    there is none and none to come.
+
+The same is true of an intermediate row made of the streams I: (a) if all streams outside I are closed, (b) as
+it is. If j lost its rows by (b), no result of k is to come at all; if by (a), all others are closed and so is
+j: again nothing is to come. So rows that were purged are rightly counted as not held, and the rule may be
+applied until nothing changes.
+
+Closures take effect between batches, so the order of rows inside a batch decides nothing. Only a key that a
+unique stream brings twice is seen inside a batch. After a batch there are keys to *settle*: at once those of
+rows that can be dropped on the fly or let others be, later (when purging is due) those that were closed by a
+punctuation, or by the end of a cluster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from braided.operators.inputs import Input
+from braided.operators.tree import Tree
+from braided.policies import purging
+from braided.query.errors import BrokenPromise
+from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import leaves
+from braided.query.stream import Stream
+from braided.runtime.intake import Arrival
+from braided.state.closed_keys import ClosedKeys, Keys, together
+from braided.state.key_sets import MAX_RANK, MIN_RANK
+from braided.state.keys import Bools, Int64s, KeyFormat
+from braided.state.side import SideState
+
+Arrivals: TypeAlias = Sequence[Arrival | None]
+
+
+class Closures:
+    """The closures of a join whose streams promise something."""
+
+    def __init__(self, query: JoinQuery, keys: KeyFormat) -> None:
+        self._query, self._keys = query, keys
+        self.closed = [ClosedKeys(keys) for _ in query.streams]
+        self._open: list[Keys | None] = [None] * len(query.streams)  # of clustered streams: the latest keys
+        self._now: list[Keys] = []
+        self._later: list[Keys] = []
+        self._scanned = [(c.upto, c.since) for c in self.closed]  # ranges that stored rows were judged by
+
+    def known(self, keys: KeyFormat) -> Closures:
+        """The same, with more known of the types of keys."""
+        if keys == self._keys:
+            return self
+        later = Closures(self._query, keys)
+        later.closed = [closed.known(keys) for closed in self.closed]
+        later._open, later._now, later._later = list(self._open), list(self._now), list(self._later)
+        return later
+
+    def check(self, arrivals: Arrivals) -> list[Arrival | None]:
+        """Arrivals without rows that break a promise; or the first such row raises."""
+        checked: list[Arrival | None] = []
+        for i, arrival in enumerate(arrivals):
+            if arrival is None or not len(arrival.rows) or not self._query.streams[i].promises:
+                checked.append(arrival)
+                continue
+            keys = _keys_of(arrival)
+            broken = self.closed[i].contains(keys)
+            if self._query.streams[i].unique:
+                broken |= ~keys.first_ones()
+            if broken.any():
+                if self._query.tuning.on_violation == "raise":
+                    raise BrokenPromise(self._said(i, arrival, int(np.flatnonzero(broken)[0])))
+                arrival = dataclasses.replace(
+                    arrival, rows=arrival.rows.pick(~broken), violations=int(broken.sum())
+                )
+            checked.append(arrival)
+        return checked
+
+    def after(self, arrivals: Arrivals) -> None:
+        """A batch is done: close what it closed, and note which keys are to be settled."""
+        for i, arrival in enumerate(arrivals):
+            if arrival is not None:
+                self._close(i, arrival)
+        for i, arrival in enumerate(arrivals):
+            if arrival is not None and len(arrival.rows):
+                keys = _keys_of(arrival)
+                others = np.zeros(len(keys), np.bool_)
+                for j, closed in enumerate(self.closed):
+                    if i != j:
+                        others |= closed.contains(keys)
+                if others.any():
+                    self._now.append(keys.pick(others))
+
+    def purge(self, tree: Tree, *, idle: bool) -> list[int]:
+        """Forget rows that can join no more, as far as purging is due; how many of each stream."""
+        ranges = [(c.upto, c.since) for c in self.closed]
+        moved = sum(now != before for now, before in zip(ranges, self._scanned, strict=True))
+        pending = moved + sum(map(len, self._later))
+        parts = list(self._now)
+        all_of_them = purging.due(self._query.tuning, pending, idle=idle)
+        if all_of_them:
+            parts += self._later
+            parts += self._in_new_ranges(tree)
+        parts = [keys for keys in parts if len(keys)]
+        purged = self._settle(tree, together(parts)) if parts else [0] * len(self.closed)
+        self._now = []
+        if all_of_them:
+            self._later, self._scanned = [], ranges
+        return purged
+
+    # from and to a checkpoint
+
+    def kept(self) -> tuple[dict[str, Any], dict[str, Int64s]]:
+        """As plain numbers and named arrays."""
+        said: dict[str, Any] = {"closed": [], "scanned": [list(s) for s in self._scanned]}
+        arrays: dict[str, Int64s] = {}
+        for i, closed in enumerate(self.closed):
+            numbers, (arrays[f"{i}/a"], arrays[f"{i}/b"]) = closed.kept()
+            said["closed"].append(numbers)
+            if (opened := self._open[i]) is not None:
+                arrays[f"{i}/open/a"], arrays[f"{i}/open/b"] = opened.words
+        for name, parts in (("now", self._now), ("later", self._later)):
+            if parts:
+                arrays[f"{name}/a"], arrays[f"{name}/b"] = together(parts).words
+        return said, arrays
+
+    def restore(self, said: Mapping[str, Any], arrays: Mapping[str, Int64s]) -> None:
+        """Go on from what was kept."""
+        for i, closed in enumerate(self.closed):
+            closed.restore(said["closed"][i], [arrays[f"{i}/a"], arrays[f"{i}/b"]])
+            self._open[i] = self._kept_keys(arrays, f"{i}/open")
+        self._scanned = [(upto, since) for upto, since in said["scanned"]]
+        self._now = [k for k in [self._kept_keys(arrays, "now")] if k is not None]
+        self._later = [k for k in [self._kept_keys(arrays, "later")] if k is not None]
+
+    # parts of the above
+
+    def _kept_keys(self, arrays: Mapping[str, Int64s], name: str) -> Keys | None:
+        if f"{name}/a" not in arrays:
+            return None
+        return Keys(arrays[f"{name}/a"], None if self._keys.exact else arrays[f"{name}/b"])
+
+    def _close(self, i: int, arrival: Arrival) -> None:
+        """What one stream's part of a batch closes."""
+        stream, closed = self._query.streams[i], self.closed[i]
+        keys = _keys_of(arrival)
+        over = [arrival.punctuated] if arrival.punctuated is not None else []
+        if stream.unique and len(keys):
+            closed.add(keys)
+            self._now.append(keys)
+        if stream.arrival in ("ordered", "descending") and self._keys.ordered:
+            if len(keys):
+                ranks = self._keys.ranks(keys.hashes)
+                if stream.arrival == "ordered":
+                    closed.close_upto(max(MIN_RANK, int(ranks.max()) - 1))
+                else:
+                    closed.close_since(min(MAX_RANK, int(ranks.min()) + 1))
+        elif stream.arrival != "any" and arrival.brought:
+            if (opened := self._open[i]) is not None:
+                over.append(opened.pick(~_among(opened, keys)))
+            self._open[i] = keys.pick(keys.first_ones())
+        if arrival.upto is not None:
+            closed.close_upto(arrival.upto)
+        for part in over:
+            if len(part):
+                closed.add(part)
+                self._later.append(part)
+
+    def _in_new_ranges(self, tree: Tree) -> list[Keys]:
+        """Keys of stored rows that a range was closed for since they were last looked at."""
+        found: list[Keys] = []
+        for closed, (upto, since) in zip(self.closed, self._scanned, strict=True):
+            if (closed.upto, closed.since) == (upto, since):
+                continue
+            for name in self._query.names:
+                if (side := tree.sides.get(name)) is not None:
+                    keys = side.keys_since(side.first)
+                    ranks = self._keys.ranks(keys.hashes)
+                    new = ((ranks > upto) & (ranks <= closed.upto)) | (
+                        (ranks < since) & (ranks >= closed.since)
+                    )
+                    found.append(keys.pick(new))
+        return found
+
+    def _settle(self, tree: Tree, keys: Keys) -> list[int]:
+        """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
+        keys = keys.pick(keys.first_ones())
+        sides = [tree.sides.get(name) for name in self._query.names]
+        closed = np.array([c.contains(keys) for c in self.closed])
+        held = np.array([_holds(side, keys, known) for side, known in zip(sides, closed, strict=True)])
+        all_closed = _all_but(closed, ())
+        while True:
+            finished: Bools = (closed & ~held).any(axis=0)
+            may = np.array([finished | _all_but(closed, [i]) for i in range(len(sides))])
+            if not (held & closed & may).any():
+                break
+            held &= ~may
+        purged = [
+            side.purge(keys.pick(gone)) if side is not None and gone.any() else 0
+            for side, gone in zip(sides, may, strict=True)
+        ]
+        for source, side in tree.intermediates:
+            gone = finished | _all_but(closed, _places(self._query, source))
+            if gone.any():
+                side.purge(keys.pick(gone))
+        if all_closed.any():
+            for known in self.closed:
+                known.forget(keys.pick(all_closed))
+        return purged
+
+    def _said(self, i: int, arrival: Arrival, row: int) -> str:
+        """Which promise a row breaks."""
+        stream = self._query.streams[i]
+        values = [arrival.rows.batch.column(column)[row].as_py() for column in stream.key_columns]
+        key = repr(values[0]) if len(values) == 1 else repr(tuple(values))
+        return (
+            f"stream {stream.name!r}: a row with key {key} came, but {self._promise(i, arrival, row)}; mend "
+            "the source or leave the promise out, or count such rows and leave them out with "
+            "bd.Tuning(on_violation='count')"
+        )
+
+    def _promise(self, i: int, arrival: Arrival, row: int) -> str:
+        stream, closed = self._query.streams[i], self.closed[i]
+        if self._keys.ordered:
+            rank = int(self._keys.ranks(arrival.rows.hashes[row : row + 1])[0])
+            if closed.upto > MIN_RANK and rank <= closed.upto:
+                return _order(stream, "below") if stream.arrival == "ordered" else _ranges(stream)
+            if rank >= closed.since:
+                return _order(stream, "above")
+        if stream.unique:
+            return "unique=True says that no key comes twice, and this one did"
+        if stream.punctuation is not None and stream.arrival == "any":
+            return "a punctuation had said that no more of them would come"
+        if stream.punctuation is not None:
+            return "a punctuation or the end of its cluster had said that no more of them would come"
+        return f"arrival={stream.arrival!r} says that rows of a key come together, and its rows were over"
+
+
+def _order(stream: Stream, side: str) -> str:
+    return f"arrival={stream.arrival!r} says that no key comes {side} an earlier batch's"
+
+
+def _ranges(stream: Stream) -> str:
+    return f"a punctuation had closed all keys up to a larger {stream.upto}"
+
+
+def _keys_of(arrival: Arrival) -> Keys:
+    return Keys(arrival.rows.hashes, arrival.rows.checks)
+
+
+def _among(keys: Keys, others: Keys) -> Bools:
+    """Which keys are among others."""
+    first = together([others, keys]).first_ones()
+    return ~first[len(others) :]
+
+
+def _holds(side: SideState | None, keys: Keys, known: Bools) -> Bools:
+    """Which keys a side holds rows of; asked only where it is known to matter."""
+    held = ~known
+    if side is not None and known.any():
+        held[known] = side.holds(keys.pick(known))
+    return held
+
+
+def _all_but(closed: Bools, places: Sequence[int]) -> Bools:
+    """For which keys all streams are closed but some."""
+    others = [i for i in range(len(closed)) if i not in places]
+    found: Bools = np.asarray(closed[others].all(axis=0))
+    return found
+
+
+def _places(query: JoinQuery, source: Input) -> list[int]:
+    return [query.names.index(name) for name in leaves(source.node)]

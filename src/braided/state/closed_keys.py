@@ -1,0 +1,181 @@
+"""The keys one stream is closed for: state of its own, as small as it can be kept.
+
+All keys up to a rank, all from a rank on, and single ones. Single keys go into `_recent`, and from time to
+time into `_main`; keys that every stream is closed for are *forgotten*: nothing can come of them any more.
+What is a member never depends on when the parts were put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from braided.kernels import closing
+from braided.state.key_sets import MAX_RANK, MIN_RANK, Intervals, Pairs
+from braided.state.keys import Bools, Int64s, KeyFormat
+
+_FEW = 1024
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Some keys; `checks` is None where equal hashes are equal keys."""
+
+    hashes: Int64s
+    checks: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def words(self) -> tuple[Int64s, Int64s]:
+        """Both hashes; of exact keys the same twice."""
+        return self.hashes, self.hashes if self.checks is None else self.checks
+
+    def pick(self, chosen: Bools) -> Keys:
+        """Some of them."""
+        return Keys(self.hashes[chosen], None if self.checks is None else self.checks[chosen])
+
+    def first_ones(self) -> Bools:
+        """Which of them did not come before among them."""
+        out = np.empty(len(self), np.bool_)
+        bits = max(6, (2 * len(self)).bit_length())
+        closing.first_ones(*self.words, np.full(1 << bits, -1, np.int32), 64 - bits, out)
+        return out
+
+
+def together(parts: list[Keys]) -> Keys:
+    """All keys of some lists; at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    checks = [k.checks for k in parts if k.checks is not None]
+    return Keys(np.concatenate([k.hashes for k in parts]), np.concatenate(checks) if checks else None)
+
+
+def _one(numbers: Int64s) -> int:
+    return int(numbers[0])
+
+
+class ClosedKeys:
+    """The keys one stream is closed for."""
+
+    def __init__(self, keys: KeyFormat) -> None:
+        self._keys = keys
+        self._kind: Any = Intervals if keys.ordered else Pairs
+        self.upto, self.since = MIN_RANK, MAX_RANK  # closed: all up to the one, and from the other on
+        self._main: Any = self._kind()
+        self._recent: Any = self._kind()
+        self._forgotten: Any = self._kind()
+
+    def known(self, keys: KeyFormat) -> ClosedKeys:
+        """The same, with more known of the types of keys: unsigned numbers are ranked otherwise."""
+        later = ClosedKeys(keys)
+        self._put_together()
+        a, b = self._main.a, self._main.b
+        if self._keys.ordered:
+            a, b = (keys.ranks(self._keys.hashes_of_ranks(ends)) for ends in (a, b))
+            later.upto, later.since = self.upto, self.since
+            if self.upto > MIN_RANK:
+                later.upto = _one(keys.ranks(self._keys.hashes_of_ranks(np.array([self.upto]))))
+            if self.since < MAX_RANK:
+                later.since = _one(keys.ranks(self._keys.hashes_of_ranks(np.array([self.since]))))
+        later._main = later._kind(a, b)
+        return later
+
+    @property
+    def count(self) -> int:
+        """How many single keys are remembered."""
+        return int(self._main.keys + self._recent.keys - self._forgotten.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes they take."""
+        return int(self._main.nbytes + self._recent.nbytes + self._forgotten.nbytes)
+
+    def contains(self, keys: Keys) -> Bools:
+        """Which keys are closed."""
+        a, b = self._terms(keys)
+        found, gone = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
+        self._main.mark(a, b, found)
+        self._recent.mark(a, b, found)
+        self._forgotten.mark(a, b, gone)
+        found &= ~gone
+        if self._keys.ordered:
+            if self.upto > MIN_RANK:
+                found |= a <= self.upto
+            if self.since < MAX_RANK:
+                found |= a >= self.since
+        return found
+
+    def add(self, keys: Keys) -> None:
+        """Close single keys."""
+        new = keys.pick(~self.contains(keys))
+        if not len(new):
+            return
+        terms = self._terms(new)
+        again = np.zeros(len(new), np.bool_)
+        self._forgotten.mark(*terms, again)
+        if again.any():
+            self._forgotten = self._forgotten.minus(self._kind.of(*(t[again] for t in terms)))
+        self._recent = self._recent.union(self._kind.of(*(t[~again] for t in terms)))
+        self._tidy()
+
+    def forget(self, keys: Keys) -> None:
+        """Single keys that all streams are closed for: no need to remember them."""
+        a, b = self._terms(keys)
+        single, gone = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
+        self._main.mark(a, b, single)
+        self._recent.mark(a, b, single)
+        self._forgotten.mark(a, b, gone)
+        single &= ~gone
+        if single.any():
+            self._forgotten = self._forgotten.union(self._kind.of(a[single], b[single]))
+            self._tidy()
+
+    def close_upto(self, rank: int) -> None:
+        """Close all keys up to a rank."""
+        if rank > self.upto:
+            self.upto = min(rank, MAX_RANK - 1)
+            self._cut()
+
+    def close_since(self, rank: int) -> None:
+        """Close all keys from a rank on."""
+        if rank < self.since:
+            self.since = max(rank, MIN_RANK + 1)
+            self._cut()
+
+    # from and to a checkpoint
+
+    def kept(self) -> tuple[dict[str, int], list[Int64s]]:
+        """As plain numbers and arrays."""
+        self._put_together()
+        return {"upto": self.upto, "since": self.since}, [self._main.a, self._main.b]
+
+    def restore(self, said: Mapping[str, int], arrays: list[Int64s]) -> None:
+        """Go on from what was kept."""
+        self.upto, self.since = said["upto"], said["since"]
+        self._main, self._recent, self._forgotten = self._kind(*arrays), self._kind(), self._kind()
+
+    # parts of the above
+
+    def _terms(self, keys: Keys) -> tuple[Int64s, Int64s]:
+        if not self._keys.ordered:
+            return keys.words
+        ranks = self._keys.ranks(keys.hashes)
+        return ranks, ranks
+
+    def _tidy(self) -> None:
+        if len(self._recent) + len(self._forgotten) > max(_FEW, len(self._main) // 4):
+            self._put_together()
+
+    def _put_together(self) -> None:
+        self._main = self._main.union(self._recent).minus(self._forgotten)
+        self._recent = self._forgotten = self._kind()
+
+    def _cut(self) -> None:
+        """Single keys inside what is closed as a whole need not be remembered."""
+        self._put_together()
+        self._main = self._main.between(self.upto + 1, self.since - 1)

@@ -1,0 +1,314 @@
+"""Promises let rows go early and never change the result; broken ones are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.testing import assert_same_bag, expected
+from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
+from tests.workloads import names_of
+
+PURGES: list[dict[str, Any]] = [
+    {"purge": "batch"},
+    {"purge": "immediate"},
+    {"purge": bd.BatchPurge(every=5)},
+    {"goal": "memory"},
+]
+
+
+def workload(
+    seed: int,
+    kinds: tuple[str, ...],
+    *,
+    rows: int = 30,
+    keys: int = 12,
+    key_type: str = "int64",
+    **options: Any,
+) -> tuple[bd.JoinQuery, dict[str, pa.Table]]:
+    """A join of streams of some kinds, and rows that keep the promises."""
+    rng = np.random.default_rng(seed)
+    names = names_of(len(kinds))
+    stream_options = options.pop("stream", {})
+    streams = [promised_stream(n, kind, **stream_options) for n, kind in zip(names, kinds, strict=True)]
+    tables = {
+        n: promised_table(rng, kind, rows=rows, keys=keys, key_type=key_type)
+        for n, kind in zip(names, kinds, strict=True)
+    }
+    used = {s.name: (s.flag, s.upto) for s in streams}
+    tables = {n: t.drop_columns([c for c in ("p", "upto") if c not in used[n]]) for n, t in tables.items()}
+    return bd.JoinQuery(streams, **options), tables
+
+
+def bare(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    return {n: data_of(t) for n, t in tables.items()}
+
+
+def run(query: bd.JoinQuery, tables: dict[str, pa.Table], rows: int) -> tuple[pa.Table, bd.LocalJoin]:
+    live = bd.LocalJoin(query)
+    found = [live.push(b) for b in batches_of(tables, rows)]
+    found = [t for t in found if t.num_columns]
+    return pa.concat_tables(found), live
+
+
+def the_oracle(query: bd.JoinQuery, tables: dict[str, pa.Table]) -> pa.Table:
+    return expected(plainly(query), bare(tables))
+
+
+@pytest.mark.parametrize("options", PURGES, ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_oracle_every_pair_of_promises_changes_nothing(seed: int, options: dict[str, Any]) -> None:
+    for one in KINDS:
+        for other in KINDS:
+            if (one, other) == ("any", "any"):
+                continue
+            query, tables = workload(seed, (one, other), tuning=bd.Tuning(**options))
+            exact = the_oracle(query, tables)
+            for rows in (1, 7, 1000)[seed % 3 :]:
+                assert_same_bag(run(query, tables, rows)[0], exact)
+
+
+@pytest.mark.parametrize("streams", [3, 4, 5])
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+@pytest.mark.parametrize("seed", range(8))
+def test_oracle_several_streams_in_any_plan(seed: int, plan: Any, streams: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = tuple(rng.choice(KINDS[1:], streams).tolist())
+    query, tables = workload(seed, kinds, rows=18, keys=9, plan=plan, tuning=bd.Tuning(purge="immediate"))
+    exact = the_oracle(query, tables)
+    for rows in (1, 5, 1000):
+        assert_same_bag(run(query, tables, rows)[0], exact)
+
+
+@pytest.mark.parametrize("key_type", ["uint64", "int8", "string", "timestamp", "decimal128"])
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_keys_of_every_kind(seed: int, key_type: str) -> None:
+    ordered = key_type not in ("string", "decimal128")
+    for kinds in [("unique", "punctuated"), ("clustered", "punctuated", "any"), ("ordered", "range")]:
+        if not ordered and "range" in kinds:
+            continue
+        query, tables = workload(seed, kinds, rows=14, keys=9, key_type=key_type)
+        for rows in (1, 6):
+            assert_same_bag(run(query, tables, rows)[0], the_oracle(query, tables))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_keys_of_two_columns_windows_and_scans(seed: int) -> None:
+    for index in ("auto", "scan"):
+        query, tables = workload(
+            seed,
+            ("unique", "punctuated", "clustered"),
+            stream={"key": ("k", "k2"), "window": "60 us"},
+            tuning=bd.Tuning(index=index, purge="immediate"),
+        )
+        for rows in (1, 6):
+            assert_same_bag(run(query, tables, rows)[0], the_oracle(query, tables))
+
+
+@pytest.mark.parametrize(
+    "kinds", [("unique", "punctuated"), ("punctuated",) * 3, ("ordered", "range", "clustered")]
+)
+def test_oracle_a_snapshot_in_between_changes_nothing(kinds: tuple[str, ...]) -> None:
+    query, tables = workload(3, kinds)
+    stopped, found = bd.LocalJoin(query), []
+    for batch in batches_of(tables, 4):
+        found.append(stopped.push(batch))
+        before = stopped.stats()
+        stopped = bd.LocalJoin(query).restore(stopped.snapshot())
+        for name, seen in stopped.stats().streams.items():
+            assert seen.live_rows == before.streams[name].live_rows
+            assert seen.closed_keys == before.streams[name].closed_keys
+    assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), the_oracle(query, tables))
+
+
+def keyed(*keys: int, **columns: Any) -> pa.Table:
+    return pa.table({"k": pa.array(keys, pa.int64()), **columns})
+
+
+def one_to_many(**tuning: Any) -> bd.LocalJoin:
+    """News items one-to-many access records, as in the paper."""
+    return bd.LocalJoin(
+        bd.JoinQuery(
+            [bd.Stream("news", "k", unique=True), bd.Stream("access", "k", punctuation="p")],
+            tuning=bd.Tuning(**tuning),
+        )
+    )
+
+
+def access(*items: int) -> pa.Table:
+    """Access records; a negative number is the punctuation of its key."""
+    return keyed(*(abs(i) for i in items), p=pa.array([i < 0 for i in items], pa.bool_()))
+
+
+def live_rows(live: bd.LocalJoin) -> dict[str, int]:
+    return {n: s.live_rows for n, s in live.stats().streams.items()}
+
+
+def test_one_to_many_with_punctuations_forgets_as_the_paper_says() -> None:
+    live = one_to_many(purge="immediate")
+    live.push({"news": keyed(1, 2), "access": access(1, 1, 3)})
+    assert live_rows(live) == {"news": 2, "access": 1}  # joined records are dropped, 3 waits for its news
+    live.push({"news": keyed(3), "access": access(-1)})
+    assert live_rows(live) == {"news": 2, "access": 0}  # news item 1 is complete
+    assert {n: s.closed_keys for n, s in live.stats().streams.items()} == {"news": 2, "access": 0}
+    live.push({"access": access(-2, -3, -9)})
+    assert live_rows(live) == {"news": 0, "access": 0}
+    seen = live.stats().streams
+    assert (seen["news"].closed_keys, seen["access"].closed_keys) == (0, 1)  # of 9 there may be news
+    assert (seen["news"].purged_rows, seen["access"].purged_rows) == (3, 3)
+    assert seen["access"].punctuations == 4
+    assert live.push({"news": keyed(9)}).num_rows == 0
+    assert live_rows(live) == {"news": 0, "access": 0}
+
+
+def test_batch_purging_waits_for_enough_closures_or_idle_inputs() -> None:
+    live = one_to_many(purge=bd.BatchPurge(every=3))
+    live.push({"news": keyed(*range(10))})
+    assert live_rows(live)["news"] == 10
+    live.push({"access": access(5, -1, -2)})
+    assert live_rows(live) == {"news": 10, "access": 0}
+    live.push({"access": access(5, -3)})
+    assert live_rows(live)["news"] == 7
+    live.push({"access": access(5, -4)})
+    assert live_rows(live)["news"] == 7
+    live.push({"access": access()})
+    assert live_rows(live)["news"] == 6
+
+
+def test_rule_b_nothing_held_and_nothing_to_come() -> None:
+    streams = [bd.Stream("a", "k"), bd.Stream("b", "k", punctuation="p"), bd.Stream("c", "k")]
+    live = bd.LocalJoin(bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate")))
+    live.push({"a": keyed(1, 2), "b": access(2, -1, -2), "c": keyed(1, 2)})
+    assert live_rows(live) == {"a": 1, "b": 1, "c": 1}  # no b of key 1 was there or is to come
+    live.push({"a": keyed(1)})
+    assert live_rows(live)["a"] == 1  # dropped on the fly
+
+
+def test_ordered_streams_need_no_memory_of_single_keys() -> None:
+    streams = [bd.Stream("a", "k", arrival="ordered"), bd.Stream("b", "k", arrival="ordered")]
+    live = bd.LocalJoin(bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate")))
+    for n in range(0, 1000, 10):
+        live.push({"a": keyed(*range(n, n + 10)), "b": keyed(*range(n, n + 10))})
+        assert sum(live_rows(live).values()) <= 2
+    assert live.stats().results == 1000
+    assert [s.closed_keys for s in live.stats().streams.values()] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "second", "told"),
+    [
+        (
+            {"unique": True},
+            [1, 2],
+            [2],
+            "a row with key 2 came, but unique=True says that no key comes twice",
+        ),
+        (
+            {"unique": True},
+            [1],
+            [3, 3],
+            "a row with key 3 came, but unique=True says that no key comes twice",
+        ),
+        (
+            {"arrival": "ordered"},
+            [5],
+            [4],
+            "a row with key 4 came, but arrival='ordered' says that no key comes below",
+        ),
+        ({"arrival": "descending"}, [5], [6], "no key comes above an earlier batch's"),
+        ({"punctuation": "p"}, [1, -1], [1], "a punctuation had said that no more of them would come"),
+        ({"punctuation": bd.RangePunctuation("p", "k")}, [7, -7], [6], "closed all keys up to a larger k"),
+    ],
+)
+def test_a_broken_promise_raises_or_is_counted(
+    options: dict[str, Any], first: list[int], second: list[int], told: str
+) -> None:
+    streams = [bd.Stream("a", "k", **options), bd.Stream("b", "k")]
+    live = bd.LocalJoin(bd.JoinQuery(streams))
+    live.push({"a": access(*first), "b": keyed(1)})
+    before = live.stats()
+    with pytest.raises(bd.BraidedError) as raised:
+        live.push({"a": access(*second)})
+    assert str(raised.value).startswith("stream 'a': ")
+    assert told in str(raised.value)
+    assert live.stats() == before
+    live = bd.LocalJoin(bd.JoinQuery(streams, tuning=bd.Tuning(on_violation="count")))
+    live.push({"a": access(*first), "b": keyed(1, 2, 3, 4, 5, 6)})
+    live.push({"a": access(*second)})
+    assert live.stats().streams["a"].violations == 1
+
+
+def test_a_broken_cluster_is_told_in_the_batch_after() -> None:
+    streams = [bd.Stream("a", "k", arrival="clustered"), bd.Stream("b", "k")]
+    live = bd.LocalJoin(bd.JoinQuery(streams))
+    live.push({"a": keyed(1), "b": keyed(1)})
+    live.push({"a": keyed(1, 2)})
+    live.push({"b": keyed(2)})
+    live.push({"a": keyed(2, 3)})
+    live.push({"a": keyed(3)})
+    with pytest.raises(bd.BraidedError, match="arrival='clustered' says that rows of a key come together"):
+        live.push({"a": keyed(2)})
+
+
+def test_a_key_is_forgotten_when_all_streams_are_closed_for_it() -> None:
+    streams = [bd.Stream(n, "k", punctuation="p") for n in "abc"]
+    live = bd.LocalJoin(bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate")))
+    for n in range(1, 200, 2):
+        live.push({s: access(n, -n) for s in "abc"})
+        assert sum(live_rows(live).values()) == 0
+        assert sum(s.closed_keys for s in live.stats().streams.values()) == 0
+    live.push({"a": access(-1000, -3000), "b": access(-1000)})
+    assert [s.closed_keys for s in live.stats().streams.values()] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_oracle_promises_that_cannot_be_used_do_no_harm(seed: int) -> None:
+    counted, tables = workload(seed, ("unique", "punctuated"), stream={"window": bd.CountWindow(2)})
+    streams = [promised_stream("s0", "unique"), promised_stream("s1", "punctuated")]
+    graph = bd.JoinQuery(streams, on=[("s0.k", "s1.k")])
+    assert "What streams promise is not used, because windows count rows." in counted.explain()
+    assert "not used, because streams have no key in common" in graph.explain()
+    data = {n: data_of(t) for n, t in tables.items()}
+    for query in (counted, graph):
+        found = bd.run_local(query, tables, batch_rows=5)
+        assert_same_bag(found, bd.run_local(plainly(query), data))
+        assert found.num_rows
+
+
+def test_mistakes_about_punctuations_are_named() -> None:
+    with pytest.raises(bd.BraidedError, match="punctuation column 'k' is its key or time"):
+        bd.Stream("a", "k", punctuation="k")
+    with pytest.raises(bd.BraidedError, match="RangePunctuation needs a key of one column"):
+        bd.JoinQuery(
+            [
+                bd.Stream("a", ("k", "l"), punctuation=bd.RangePunctuation("p", "k")),
+                bd.Stream("b", ("k", "l")),
+            ]
+        )
+    flagged = bd.JoinQuery([bd.Stream("a", "k", punctuation="p"), bd.Stream("b", "k")])
+    with pytest.raises(bd.BraidedError, match="punctuation column 'p' has type int64; it must be boolean"):
+        bd.LocalJoin(flagged).push({"a": keyed(1, p=pa.array([1]))})
+    with pytest.raises(bd.BraidedError, match=r"no column 'p' \(used as punctuation\)"):
+        bd.LocalJoin(flagged).push({"a": keyed(1)})
+    ranged = bd.JoinQuery(
+        [bd.Stream("a", "k", punctuation=bd.RangePunctuation("p", "k")), bd.Stream("b", "k")]
+    )
+    with pytest.raises(bd.BraidedError, match="a RangePunctuation needs a key of numbers, dates or times"):
+        bd.LocalJoin(ranged).push({"a": pa.table({"k": ["x"], "p": [True]})})
+
+
+def test_results_leave_punctuation_columns_out_and_null_flags_are_data() -> None:
+    streams = [bd.Stream("a", "k", punctuation=bd.RangePunctuation("p", "upto")), bd.Stream("b", "k")]
+    found = bd.run_local(
+        bd.JoinQuery(streams),
+        {
+            "a": keyed(1, 1, p=pa.array([None, True]), upto=pa.array([0, 1])),
+            "b": keyed(1),
+        },
+    )
+    assert found.column_names == ["a_k", "b_k"]
+    assert found.num_rows == 1
