@@ -11,7 +11,7 @@ import pytest
 
 import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
-from braided.spark import blobs, bucket, measures, pack
+from braided.spark import blobs, chunks, measures, pack
 from braided.spark.bucket import Bucket, Packed
 from braided.spark.labels import labels
 from braided.spark.pack import Packer
@@ -205,7 +205,7 @@ def test_expired_chunks_are_removed_and_dead_rows_are_not_written() -> None:
 
 
 def test_many_small_chunks_are_rewritten_into_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket, "_MOST_CHUNKS", 5)
+    monkeypatch.setattr(chunks, "_MOST_CHUNKS", 5)
     names = names_of(2)
     for window in ("unbounded", bd.CountWindow(3)):
         query = bd.JoinQuery([stream(n, window) for n in names])

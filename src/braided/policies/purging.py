@@ -16,6 +16,9 @@ def every(tuning: Tuning) -> int:
     return tuning.purge.every if isinstance(tuning.purge, BatchPurge) else BatchPurge().every
 
 
-def due(tuning: Tuning, closures: int, *, idle: bool) -> bool:
-    """Whether to purge now, with so many closures not yet used; idle inputs are a good moment."""
-    return closures > 0 and (idle or closures >= every(tuning))
+def due(tuning: Tuning, closures: int, *, idle: bool, parts: int = 1) -> bool:
+    """Whether to purge now, with so many closures not yet used; idle inputs are a good moment.
+
+    If the join is spread over several parts, each sees its part of the closures.
+    """
+    return closures > 0 and (idle or closures * parts >= every(tuning))

@@ -46,8 +46,9 @@ Arrivals: TypeAlias = Sequence[Arrival | None]
 class Closures:
     """The closures of a join whose streams promise something."""
 
-    def __init__(self, query: JoinQuery, keys: KeyFormat) -> None:
-        self._query, self._keys = query, keys
+    def __init__(self, query: JoinQuery, keys: KeyFormat, parts: int = 1) -> None:
+        """`parts` is over how many engines the join is spread."""
+        self._query, self._keys, self._parts = query, keys, parts
         self.closed = [ClosedKeys(keys) for _ in query.streams]
         self._open: list[Keys | None] = [None] * len(query.streams)  # of clustered streams: the latest keys
         self._now: list[Keys] = []
@@ -58,7 +59,7 @@ class Closures:
         """The same, with more known of the types of keys."""
         if keys == self._keys:
             return self
-        later = Closures(self._query, keys)
+        later = Closures(self._query, keys, self._parts)
         later.closed = [closed.known(keys) for closed in self.closed]
         later._open, later._now, later._later = list(self._open), list(self._now), list(self._later)
         return later
@@ -104,7 +105,7 @@ class Closures:
         moved = sum(now != before for now, before in zip(ranges, self._scanned, strict=True))
         pending = moved + sum(map(len, self._later))
         parts = list(self._now)
-        all_of_them = purging.due(self._query.tuning, pending, idle=idle)
+        all_of_them = purging.due(self._query.tuning, pending, idle=idle, parts=self._parts)
         if all_of_them:
             parts += self._later
             parts += self._in_new_ranges(tree)

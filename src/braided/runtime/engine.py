@@ -102,7 +102,7 @@ class Engine:
         `policies`, `rationing` and `state_windows` (see `Tree`) are for tests and the lab.
         """
         self.query = query
-        self._expire_after, self._measures = expire_after, measures
+        self._expire_after, self._measures, self._part = expire_after, measures, part
         self.watch = Stopwatch()  # of the latest batch
         self.bounds = query.bounds
         self.tree = Tree(
@@ -144,7 +144,8 @@ class Engine:
             self._builder = Results(self.query, known, output, root) if last else Made(root)
         keys = self.tree.root.keys
         if self.query.promises and keys is not None:
-            self.closures = self.closures.known(keys) if self.closures else Closures(self.query, keys)
+            begun = self.closures or Closures(self.query, keys, self._part.of)
+            self.closures = begun.known(keys)
         for i, layout in enumerate(layouts):
             if layout is not None and self.streams[i] is None and self._joins(i):
                 self.streams[i] = self._stream_state(layout)

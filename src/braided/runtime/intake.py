@@ -66,28 +66,30 @@ class Intake:
     def read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge and convert a batch; with `borrow` its buffers are kept as they are."""
         batch, punctuations = split(self._layout.stream, batch)
-        judged = self._read(batch, watermark_us, borrow=borrow)
+        judged = self.judge(batch, watermark_us, borrow=borrow)
         if not punctuations.num_rows:
             return judged
-        keys, upto = self.closing(punctuations)
-        return dataclasses.replace(judged, punctuations=punctuations.num_rows, punctuated=keys, upto=upto)
-
-    def closing(self, punctuations: pa.RecordBatch) -> tuple[Keys | None, int | None]:
-        """The keys that punctuations close, or up to which rank they close all; null keys close nothing."""
         stream = self._layout.stream
         names = self._layout.key if stream.upto is None else (stream.upto,)
-        columns = [to_storable(punctuations.column(name)) for name in names]
+        keys = self._some_keys([to_storable(punctuations.column(name)) for name in names])
+        said: dict[str, Any] = {"punctuated": keys}
+        if stream.upto is not None:
+            said = {"upto": int(self._keys.ranks(keys.hashes).max()) if len(keys) else None}
+        return dataclasses.replace(judged, punctuations=punctuations.num_rows, **said)
+
+    def stored_keys(self, batch: pa.RecordBatch) -> Keys:
+        """The keys of rows of stored columns; null ones are left out."""
+        return self._some_keys([batch.column(k) for k in self._layout.keys])
+
+    def _some_keys(self, columns: list[pa.Array]) -> Keys:
         valid = valid_keys(columns)
         if valid is not None:
             columns = [column.filter(pa.array(valid)) for column in columns]
-        if not len(columns[0]):
-            return None, None
-        hashes = self._keys.hashes(columns, len(columns[0]))
-        if stream.upto is not None:
-            return None, int(self._keys.ranks(hashes).max())
-        return Keys(hashes, self._keys.checks(columns) if self._needs_checks else None), None
+        checks = self._keys.checks(columns) if self._needs_checks else None
+        return Keys(self._keys.hashes(columns, len(columns[0])), checks)
 
-    def _read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
+    def judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
+        """The same of a batch without punctuations; their columns need not be there."""
         columns = [to_storable(batch.column(c)) for c in self._layout.columns]
         stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
         event = self._times(stored)

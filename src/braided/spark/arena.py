@@ -45,7 +45,7 @@ from braided.spark.plan import ArenaPlan
 from braided.state.payload import Chunk
 from braided.state.side import Allocate, Frozen, Mark, SideState
 
-FORMAT = 4
+FORMAT = 5
 _HEADER, _LOCK = "header", "lock"
 
 
@@ -114,7 +114,7 @@ class Arena:
             "format": FORMAT,
             "fingerprint": self.fingerprint,
             "token": token,
-            "previous_token": "" if tree.rebuilt else previous_token,  # what was made anew cannot be undone
+            "previous_token": "" if _moved(engine) else previous_token,
             "serial": self._serial,
             "sides": sides,
             "previous": previous,
@@ -243,6 +243,12 @@ class Arena:
         for path in self.folder.iterdir():
             if path.name not in needed:
                 path.unlink()
+
+
+def _moved(engine: Engine) -> bool:
+    """Whether this batch cannot be undone: something was made anew, or rows lie where no chunk says."""
+    sides = engine.tree.sides.values()
+    return bool(engine.tree.rebuilt) or any(side.purges and side.renumbered for side in sides)
 
 
 def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Arena:

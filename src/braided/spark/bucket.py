@@ -12,7 +12,6 @@ Rows that a lower stage made are never judged: their last component was accepted
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -21,27 +20,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from braided.query.errors import BraidedError, InvalidValue
+from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.query.values import plain
+from braided.runtime.closures import Closures
 from braided.runtime.engine import Counters, Engine
 from braided.runtime.intake import Arrival
 from braided.runtime.regulation import Part, Share
 from braided.runtime.stopwatch import Stopwatch
-from braided.spark import blobs, measures
+from braided.spark import blobs, measures, punctuations
 from braided.spark.arena import Arena, new_token, open_arena
 from braided.spark.batch_clock import BatchClock
 from braided.spark.bucketing import NO_STREAM, Newest, newer
+from braided.spark.chunks import Chunks, as_arrays, as_batch
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
 from braided.spark.repack import late_blob
 from braided.spark.skew import hottest_rows
-from braided.spark.store import Chunk, Meta, State, StreamMeta
+from braided.spark.store import Meta, State, StreamMeta
 from braided.state.keys import Int64s
-from braided.state.side import Rows, SideState
+from braided.state.side import Rows
 from braided.state.storable import no_rows
 
-_MOST_CHUNKS = 64
-_REWRITE_ROWS = 10_000
 _NO_ROWS = Rows(pa.RecordBatch.from_pylist([], pa.schema([])), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -73,6 +72,7 @@ class Bucket:
         self._plan, self._number, self._state, self._query_id = plan, number, state, query_id
         self._ahead_seconds = ahead_seconds
         self._rebuilds = self._hits = 0
+        self._closed_before: bytes | None = None  # the closed keys, as the state has them
         self.said: str | None = None  # what goes with the row of metrics, in words
         self.probing_seconds = 0.0
         self.leaves_us: list[int | None] | None = None  # the newest times of all streams, once it has run
@@ -179,6 +179,8 @@ class Bucket:
         if self._same_plan(meta):
             engine.tree.restore(meta.learned)
         engine.rationing.restore(meta.rationing, same_plan=self._same_plan(meta))
+        if engine.closures is not None and meta.closures:
+            engine.closures.restore(meta.closures["said"], self._closed_keys(meta))
         return engine
 
     def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
@@ -199,38 +201,39 @@ class Bucket:
         return engine
 
     def _rebuild(self, engine: Engine, meta: Meta) -> None:
+        chunks = self._chunks(meta)
         for name, said, stream in zip(self._plan.query.names, meta.streams, engine.streams, strict=True):
             if stream is None:  # joined by another stage
                 continue
-            batches = [self._chunk(name, c, stream.layout.stored_schema) for c in said.chunks]
+            batches = [chunks.read(name, c, stream.layout.stored_schema) for c in said.chunks]
             engine.put(stream, [stream.intake.stored(batch) for batch in batches])
+            if stream.side.purges:
+                chunks.gone_again(said.chunks, stream.side)
         if not self._same_plan(meta):
             engine.tree.rebuild(engine.regulation.floors_us)
             return
-        for source, _ in engine.tree.intermediates:
-            pieces = [self._chunk(source.name, c, source.schema) for c in meta.intermediates[source.name]]
-            engine.tree.put(source, pieces)
+        for source, side in engine.tree.intermediates:
+            kept = meta.intermediates[source.name]
+            engine.tree.put(source, [chunks.read(source.name, c, source.schema) for c in kept])
+            if side.purges:
+                chunks.gone_again(kept, side)
+
+    def _chunks(self, meta: Meta) -> Chunks:
+        return Chunks(self._state, meta, f"bucket {self._number}")
+
+    def _closed_keys(self, meta: Meta) -> dict[str, Int64s]:
+        number = meta.closures["chunk"]
+        self._closed_before = self._state.get_chunk(number)
+        if self._closed_before is None:
+            raise InvalidValue(
+                f"the checkpoint's state is damaged: bucket {self._number}, closed keys: chunk {number} is "
+                "missing; go back to an undamaged copy of the checkpoint, or start a new one"
+            )
+        return as_arrays(blobs.decode(self._closed_before))
 
     def _same_plan(self, meta: Meta) -> bool:
         """Whether the state was written by the plan that is run now; intermediates are made anew else."""
         return bool((meta.plan or plain(self._plan.query.names)) == plain(self._plan.query.tree))
-
-    def _chunk(self, stream: str, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
-        where = f"bucket {self._number}, stream {stream!r}, chunk {chunk.number}"
-        data = self._state.get_chunk(chunk.number)
-        try:
-            if data is None:
-                raise InvalidValue("it is missing")
-            batch = blobs.decode(data)
-            if batch.num_rows != chunk.rows:
-                raise InvalidValue(f"it has {batch.num_rows} rows instead of {chunk.rows}")
-            batch.validate(full=True)
-        except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
-            raise InvalidValue(
-                f"the checkpoint's state is damaged: {where}: {wrong}; "
-                "go back to an undamaged copy of the checkpoint, or start a new one"
-            ) from None
-        return conform(batch, schema)
 
     def _arrivals(self, engine: Engine, packed: Sequence[Packed]) -> list[Arrival | None]:
         arrivals: list[Arrival | None] = [None] * len(engine.streams)
@@ -244,12 +247,16 @@ class Bucket:
                 arrivals[i] = Arrival(_NO_ROWS, newest_us=told[i])
                 continue
             parts = [blobs.decode(p.blob) for p in mine if p.blob is not None]
+            closing = punctuations.read([p for p in parts if punctuations.is_one(p)], stream.intake)
+            parts = [part for part in parts if not punctuations.is_one(part)]
             judged = stream.intake.empty()
             if parts:
                 rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-                judged = stream.intake.read(rows, engine.watermark.us, borrow=True)
+                judged = stream.intake.judge(rows, engine.watermark.us, borrow=True)
             arrivals[i] = dataclasses.replace(
                 judged,
+                **closing,
+                brought=any(p.rows_total for p in mine),
                 rows_in=int(sum(p.rows_in for p in mine)),
                 null_keys=int(sum(p.null_keys for p in mine)),
                 null_times=int(sum(p.null_times for p in mine)),
@@ -327,73 +334,48 @@ class Bucket:
                 yield blobs.encode(piece) if self._plan.stage.last else late_blob(piece)
 
     def _write(self, meta: Meta, engine: Engine, arrivals: Sequence[Arrival | None]) -> None:
+        chunks = self._chunks(meta)
         for i, (said, stream) in enumerate(zip(meta.streams, engine.streams, strict=True)):
             said.newest_us = engine.watermark.newest_us[i]
             if stream is None:  # joined by another stage
                 continue
             arrival = arrivals[i]
             entered = [arrival.rows] if arrival is not None else []
-            self._keep(meta, said.chunks, entered, stream.side, stream.waiting.pieces, engine.oldest_us(i))
+            chunks.keep(said.chunks, entered, stream.side, stream.waiting.pieces, engine.oldest_us(i))
             said.counters = dataclasses.asdict(engine.counters[i])
-        self._write_intermediates(meta, engine)
+        self._write_intermediates(meta, engine, chunks)
+        if engine.closures is not None:
+            self._write_closures(meta, engine.closures, chunks)
         meta.results, meta.batches = engine.results, engine.batches
         meta.learned = engine.tree.kept()
         meta.regulation, meta.rationing = engine.regulation.kept(), engine.rationing.kept()
         self._state.put_meta(meta.encode())
 
-    def _write_intermediates(self, meta: Meta, engine: Engine) -> None:
+    def _write_closures(self, meta: Meta, closures: Closures, chunks: Chunks) -> None:
+        """What streams are closed for: numbers in the small value, keys in a chunk of their own."""
+        said, arrays = closures.kept()
+        data, number = blobs.encode(as_batch(arrays), compressed=True), meta.closures.get("chunk")
+        if number is None or data != self._closed_before:
+            if number is not None:
+                self._state.remove_chunk(number)
+            number = chunks.put(data)
+        meta.closures = {"said": said, "chunk": number}
+
+    def _write_intermediates(self, meta: Meta, engine: Engine, chunks: Chunks) -> None:
         tree = engine.tree
         if not self._same_plan(meta):
-            for chunk in itertools.chain.from_iterable(meta.intermediates.values()):
-                self._state.remove_chunk(chunk.number)
+            for kept in meta.intermediates.values():
+                chunks.remove(kept, list(kept))
             meta.intermediates = {}
         meta.plan = plain(self._plan.query.tree)
         for source, side in tree.intermediates:
-            chunks = meta.intermediates.setdefault(source.name, [])
+            kept = meta.intermediates.setdefault(source.name, [])
             mark = tree.marks.get(source.node)
             if source.node in tree.rebuilt or mark is None:
-                for chunk in chunks:
-                    self._state.remove_chunk(chunk.number)
-                chunks.clear()
+                chunks.remove(kept, list(kept))
                 mark = None
             entered = side.contents(mark.count if mark else 0)
-            self._keep(meta, chunks, entered, side, (), engine.watermark.us)
-
-    def _keep(
-        self,
-        meta: Meta,
-        chunks: list[Chunk],
-        entered: Sequence[Rows],
-        side: SideState,
-        waiting: Sequence[Rows],
-        oldest: int,
-    ) -> None:
-        """Add what entered, remove what has expired, and tidy up where most of it has."""
-        for rows in entered:
-            self._append(meta, chunks, rows, oldest)
-        gone = [c for c in chunks if c.newest_us < oldest]
-        live = side.rows + sum(map(len, waiting))
-        stored = sum(c.rows for c in chunks) - sum(c.rows for c in gone)
-        if len(chunks) - len(gone) > _MOST_CHUNKS or stored > 2 * live + _REWRITE_ROWS:
-            gone = list(chunks)
-            for rows in (*side.contents(), *waiting):  # live rows, in few new chunks
-                self._append(meta, chunks, rows, oldest)
-        for chunk in gone:
-            self._state.remove_chunk(chunk.number)
-            chunks.remove(chunk)
-
-    def _append(self, meta: Meta, chunks: list[Chunk], rows: Rows, oldest: int) -> None:
-        batch, lasting = _since(rows, oldest)
-        if not batch.num_rows:
-            return
-        start = 0
-        for piece in blobs.bounded(batch):
-            data = blobs.encode(piece, compressed=True)
-            newest = int(lasting[start : start + piece.num_rows].max())
-            chunks.append(Chunk(meta.next_chunk, piece.num_rows, newest, len(data)))
-            self._state.put_chunk(meta.next_chunk, data)
-            meta.next_chunk += 1
-            start += piece.num_rows
+            chunks.keep(kept, entered, side, (), engine.watermark.us)
 
 
 def _share(packed: Sequence[Packed]) -> Share:
@@ -409,15 +391,6 @@ def _times(leaves_us: Sequence[Any]) -> list[int | None]:
 def _stage(plan: JoinPlan) -> list[int]:
     """How a bucket's state names its stage; the only one has no name."""
     return [plan.stage.number, plan.stage.of] if plan.stage.of > 1 else []
-
-
-def _since(rows: Rows, oldest: int) -> tuple[pa.RecordBatch, Int64s]:
-    """The rows that are still needed after their own batch, and how long each lasts."""
-    lasting = rows.times if rows.ends is None else rows.ends
-    alive = lasting >= oldest
-    if alive.all():
-        return rows.batch, lasting
-    return rows.batch.filter(pa.array(alive)), lasting[alive]
 
 
 def check_same_query(meta: Meta, plan: JoinPlan) -> None:
@@ -448,17 +421,6 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
                 f"this checkpoint holds column {column!r} of stream {stream!r} as {type_}, and it is now "
                 f"{new}; cast it back, or start a new checkpoint"
             )
-
-
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """An older chunk in today's columns: new ones are null, gone ones are left out."""
-    if batch.schema == schema:
-        return batch
-    arrays = [
-        batch.column(f.name) if f.name in batch.schema.names else pa.nulls(batch.num_rows, f.type)
-        for f in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _said(plan: JoinPlan) -> list[str]:

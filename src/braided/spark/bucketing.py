@@ -8,7 +8,7 @@ same bucket, whichever input brings them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from braided.spark import blobs
 from braided.spark.labels import labels
 from braided.spark.plan import JoinPlan
-from braided.state.keys import KeyFormat
+from braided.state.keys import Int64s, KeyFormat
 
 Newest: TypeAlias = Sequence[int | None]
 PACKED_SCHEMA = pa.schema(
@@ -85,14 +85,25 @@ class Bucketing:
 
     def packed(self, held: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stored rows that can join, as packed rows with a blob each."""
-        if not held:
-            return
-        rows = held[0] if len(held) == 1 else pa.concat_batches(held)
+        if held:
+            rows = held[0] if len(held) == 1 else pa.concat_batches(held)
+            self._by_bucket += yield from self._sorted(rows)
+
+    def punctuations(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The same of rows that are no data: a bucket does not count them."""
+        yield from self._sorted(rows)
+
+    def to_all(self, make: Callable[[bool], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A blob for every bucket; what it holds may be another in the first."""
+        for number in range(self._target.buckets):
+            yield self._row(number, blobs.encode(make(number == 0)))
+            self._seq += 1
+
+    def _sorted(self, rows: pa.RecordBatch) -> Generator[pa.RecordBatch, None, Int64s]:
         columns = [rows.column(k) for k in self._target.places]
         hashes = self._target.keys.hashes(columns, rows.num_rows)
         bucket = (hashes & (self._target.buckets - 1)).astype(np.uint16)
         counts = np.bincount(bucket, minlength=self._target.buckets)
-        self._by_bucket += counts
         rows = rows.take(pa.array(np.argsort(bucket, kind="stable")))
         start = 0
         for number in np.flatnonzero(counts):
@@ -100,6 +111,7 @@ class Bucketing:
                 yield self._row(int(number), blobs.encode(piece))
                 self._seq += 1
             start += int(counts[number])
+        return counts
 
     def passing(self, blob: bytes) -> pa.RecordBatch:
         """A blob that is none of the stage's business, as a packed row.

@@ -37,7 +37,8 @@ _SAID = 4  # adaptations that a bucket reports
 
 _STREAM = (
     "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
-    "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes", "staleness_us",
+    "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes", "staleness_us", "punctuations",
+    "violations", "closed_keys",
 )  # fmt: skip
 _HALF_JOIN = ("probes", "same_key", "matches", "allowance")
 _INTERMEDIATE = ("live_rows", "live_bytes", "expired_rows")
@@ -139,7 +140,7 @@ def _decisions(seen: Statistics, plan: Plan) -> Iterator[int]:
 
 def _live(seen: StreamStatistics, said: StreamMeta) -> int:
     """Rows of a stream that can still be found: an engine may hold more, and so may chunks."""
-    return min(sum(c.rows for c in said.chunks), seen.live_rows)
+    return min(sum(c.live_rows for c in said.chunks), seen.live_rows)
 
 
 def combined(

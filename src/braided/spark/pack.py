@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from braided.runtime.intake import split
+from braided.spark import punctuations
 from braided.spark.bucketing import Bucketing, Seen, Target, partition, target
 from braided.spark.plan import JoinPlan
 from braided.state import times
@@ -34,6 +36,9 @@ class Packer:
         held: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
+            batch, closing = split(self._plan.layouts[self._number].stream, batch)
+            if closing.num_rows:
+                yield from self._closing(closing, bucketing)
             if batch.num_rows:
                 held.append(self._judged(batch, seen))
                 size += held[-1].nbytes
@@ -47,13 +52,39 @@ class Packer:
     def _target(self) -> Target:
         return target(self._plan, self._number)
 
+    def _closing(self, batch: pa.RecordBatch, bucketing: Bucketing) -> Iterator[pa.RecordBatch]:
+        """Punctuations, for the buckets of their keys or for all."""
+        layout, keys = self._plan.layouts[self._number], self._plan.keys
+        batch = self._cast(batch)
+        upto = layout.stream.upto
+        if upto is None:
+            stored = self._stored(batch)
+            valid = valid_keys([stored.column(k) for k in layout.keys])
+            stored = stored if valid is None else stored.filter(pa.array(valid))
+            yield from bucketing.punctuations(punctuations.keys(stored))
+            return
+        column = to_storable(batch.column(upto)).drop_null()
+        if len(column):
+            rank = int(keys.ranks(keys.hashes([column], len(column))).max())
+            yield from bucketing.to_all(lambda first: punctuations.upto(rank, batch.num_rows if first else 0))
+
+    def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        schema = self._plan.layouts[self._number].schema
+        return pa.RecordBatch.from_arrays(
+            [_cast(batch.column(f.name), f.type) for f in schema], schema=schema
+        )
+
+    def _stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        layout = self._plan.layouts[self._number]
+        return pa.RecordBatch.from_arrays(
+            [to_storable(batch.column(c)) for c in layout.columns], schema=layout.stored_schema
+        )
+
     def _judged(self, batch: pa.RecordBatch, seen: Seen) -> pa.RecordBatch:
         """The stored columns of the rows that can join; the rest is counted."""
         layout = self._plan.layouts[self._number]
         stream = layout.stream
-        batch = pa.RecordBatch.from_arrays(
-            [_cast(batch.column(f.name), f.type) for f in layout.schema], schema=layout.schema
-        )
+        batch = self._cast(batch)
         seen.rows += batch.num_rows
         keep = valid_keys([batch.column(c) for c in layout.joined])
         nulls = 0
@@ -64,9 +95,7 @@ class Packer:
                 keep = event.valid if keep is None else keep & event.valid
             seen.at(event.newest_us)
         seen.null_times += nulls
-        stored = pa.RecordBatch.from_arrays(
-            [to_storable(batch.column(c)) for c in layout.columns], schema=layout.stored_schema
-        )
+        stored = self._stored(batch)
         if keep is None:
             return stored
         seen.null_keys += int((~keep).sum()) - nulls

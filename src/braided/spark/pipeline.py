@@ -188,7 +188,7 @@ def _watch_queries(spark: SparkSession) -> None:
 def _check_streaming(query: JoinQuery) -> None:
     """What a stream that never ends must say."""
     for stream in query.streams:
-        if stream.window is None:
+        if stream.window is None and (stream.punctuation is None or not query.promises):
             raise InvalidValue(
                 f"stream {stream.name!r}: a streaming join needs a window, or its state grows for ever; "
                 f"give one, or write window={UNBOUNDED!r} if that is meant"

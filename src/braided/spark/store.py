@@ -8,6 +8,7 @@ rows have expired.
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -44,12 +45,20 @@ class State(Protocol):
 
 @dataclass
 class Chunk:
-    """What `meta` knows of a chunk."""
+    """What `meta` knows of a chunk; of rows that may go by key also where it lies, and which have gone."""
 
     number: int
     rows: int
     newest_us: int
     size: int
+    start: int = 0
+    gone: str = ""
+    gone_rows: int = 0
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that have not gone by key."""
+        return self.rows - self.gone_rows
 
 
 @dataclass
@@ -81,6 +90,7 @@ class Meta:
     plan: list[Any] = field(default_factory=list)  # empty: the flat one
     intermediates: dict[str, list[Chunk]] = field(default_factory=dict)
     stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
+    closures: dict[str, Any] = field(default_factory=dict)  # where streams promise something
 
     @property
     def watermark_us(self) -> int | None:
@@ -93,8 +103,14 @@ class Meta:
     def encode(self) -> bytes:
         """As bytes."""
         said = asdict(self)
-        if not self.stage:  # as earlier versions wrote it, and can read it
-            del said["stage"]
+        for name in ("stage", "closures"):  # as earlier versions wrote it, and can read it
+            if not said[name]:
+                del said[name]
+        if not self.closures:
+            for chunk in itertools.chain(
+                *(stream["chunks"] for stream in said["streams"]), *said["intermediates"].values()
+            ):
+                del chunk["start"], chunk["gone"], chunk["gone_rows"]
         return json.dumps({"format": FORMAT, **said}).encode()
 
     @classmethod

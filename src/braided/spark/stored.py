@@ -119,7 +119,7 @@ def _streams(meta: Meta) -> dict[str, StreamState]:
 
 def _state(chunks: Sequence[Chunk], newest_us: int | None) -> StreamState:
     return StreamState(
-        rows=sum(c.rows for c in chunks),
+        rows=sum(c.live_rows for c in chunks),
         bytes=sum(c.size for c in chunks),
         chunks=len(chunks),
         newest_us=newest_us,

@@ -128,6 +128,7 @@ class SideState:
         self.has_ends = has_ends  # rows end when they say so, and not by their time
         self.purges = purges  # rows may go before their time, by key
         self.gone_rows = 0  # rows held that were purged
+        self.renumbered = 0  # how often rows have got new positions
         self._allocate: Allocate = in_memory  # until there are rows worth a place of their own
         self.payload = Payload(schema)
         self.window = window
@@ -304,8 +305,17 @@ class SideState:
         purged = closing.mark_gone(*self._by_key(), *keys.words)
         self.gone_rows += purged
         if 2 * self.gone_rows > self.rows:
-            self.discard(self._gone[self.first - self.base : self.count - self.base])
+            self.discard(self.gone_flags())
         return int(purged)
+
+    def gone_flags(self) -> Bools:
+        """Which of the rows held have been purged."""
+        return self._gone[self.first - self.base : self.count - self.base]
+
+    def mark_gone(self, flags: Bools) -> None:
+        """Purge the rows held where a flag is set."""
+        self._gone[self.first - self.base : self.count - self.base] |= flags
+        self.gone_rows = int(np.count_nonzero(self.gone_flags()))
 
     def keys_since(self, position: int) -> Keys:
         """The keys of the rows from a position on that have not been purged."""
@@ -401,8 +411,8 @@ class SideState:
             found["check"] = self._checks
         return found
 
-    def contents(self, since: int = 0) -> list[Rows]:
-        """The rows held and not purged, for a snapshot; of them those at positions from `since` on."""
+    def contents(self, since: int = 0, *, purged: bool = False) -> list[Rows]:
+        """The rows held from a position on, for a snapshot; purged ones only if asked for."""
         at = max(since, self.first)
         found = []
         for batch in self.payload.live(at):
@@ -410,7 +420,7 @@ class SideState:
             linked = self._link[here] != index.UNLINKED
             ends = self._ends[here] if self.has_ends else None
             rows = Rows(batch, self._hashes[here], self._times[here], linked, ends=ends)
-            found.append(rows.pick(~self._gone[here]) if self.gone_rows else rows)
+            found.append(rows.pick(~self._gone[here]) if self.gone_rows and not purged else rows)
             at += batch.num_rows
         return found
 
@@ -494,6 +504,7 @@ class SideState:
         old, own_checks = [a[here][kept] for a in self._arrays()], self._owns_checks()
         self.base = self.first = 0
         self.count, self.gone_rows = rows, 0
+        self.renumbered += 1
         self._grow_to(rows, own_checks)
         for new, values in zip(self._arrays(), old, strict=True):
             new[:rows] = values

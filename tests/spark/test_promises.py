@@ -1,0 +1,163 @@
+"""Promises on Spark: the same bag, state that shrinks, and both survive retries and restarts."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.lab.files import add_file
+from braided.spark import folders
+from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.store import Meta
+from braided.testing import assert_same_bag, bag, expected
+from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
+from tests.spark.test_bucket import Cluster
+from tests.workloads import names_of
+
+
+@pytest.fixture(autouse=True)
+def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    return tmp_path / "arenas"
+
+
+def workload(seed: int, kinds: tuple[str, ...], **options: Any) -> tuple[bd.JoinQuery, dict[str, pa.Table]]:
+    rng = np.random.default_rng(seed)
+    names = names_of(len(kinds))
+    key_type = options.pop("key_type", "int64")
+    streams = [promised_stream(n, kind) for n, kind in zip(names, kinds, strict=True)]
+    tables = {}
+    for stream, kind in zip(streams, kinds, strict=True):
+        table = promised_table(rng, kind, rows=24, keys=10, key_type=key_type)
+        unused = [c for c in ("p", "upto") if c not in (stream.flag, stream.upto)]
+        tables[stream.name] = table.drop_columns(unused)
+    return bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate"), **options), tables
+
+
+def cluster(query: bd.JoinQuery, tables: dict[str, pa.Table], *, arena: bool) -> Cluster:
+    made = Cluster(query, tables)
+    plan = made.plan
+    if arena:
+        made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
+    return made
+
+
+def the_oracle(query: bd.JoinQuery, tables: dict[str, pa.Table]) -> pa.Table:
+    return expected(plainly(query), {n: data_of(t) for n, t in tables.items()})
+
+
+def stored_rows(made: Cluster) -> dict[str, int]:
+    """Rows in chunks, less those that have gone."""
+    found = dict.fromkeys(made.plan.query.names, 0)
+    for state in made.states:
+        if state.meta is not None:
+            for name, said in zip(made.plan.query.names, Meta.decode(state.meta).streams, strict=True):
+                found[name] += sum(c.live_rows for c in said.chunks)
+    return found
+
+
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+@pytest.mark.parametrize("seed", range(12))
+def test_oracle_kept_rebuilt_and_retried_buckets_give_the_same_bag(seed: int, arena: bool) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = tuple(rng.choice(KINDS[1:], 2 + seed % 3).tolist())
+    plan: Any = "linear" if seed % 4 == 3 else "mjoin"
+    options = {"key_type": "string"} if seed % 5 == 4 and "range" not in kinds else {}
+    query, tables = workload(seed, kinds, plan=plan, **options)
+    made = cluster(query, tables, arena=arena)
+    found = []
+    for batch in batches_of(tables, 4):
+        before = copy.deepcopy(made.states)
+        first = made.push(batch)
+        made.states = before  # the first attempt's state is lost
+        second = made.push(batch)
+        assert bag(first) == bag(second)
+        found.append(second)
+    assert_same_bag(pa.concat_tables(found), the_oracle(query, tables))
+
+
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+def test_state_shrinks_in_the_store_and_gone_rows_stay_gone(arena: bool) -> None:
+    names = names_of(3)
+    tuning = bd.Tuning(purge=bd.BatchPurge(every=20))
+    query = bd.JoinQuery([bd.Stream(n, "k", punctuation="p") for n in names], tuning=tuning)
+    rng = np.random.default_rng(1)
+    made, seen = None, 0
+    for batch in range(40):
+        keys = np.arange(batch * 20, batch * 20 + 20)
+        tables = {}
+        for n in names:
+            data = np.repeat(keys, 3)
+            rng.shuffle(data)
+            closed = keys - 20  # one batch later
+            tables[n] = pa.table(
+                {
+                    "k": np.concatenate([data, closed]),
+                    "p": np.concatenate([np.zeros(len(data), bool), np.ones(len(closed), bool)]),
+                }
+            )
+        made = made or cluster(query, tables, arena=arena)
+        assert made.push(tables).num_rows == 20 * 27
+        seen += 180
+    assert made is not None
+    assert sum(stored_rows(made).values()) <= 2 * 180
+    held = sum(c.rows for s in made.states if s.meta for m in Meta.decode(s.meta).streams for c in m.chunks)
+    assert held <= 4 * 180 < 0.15 * seen
+
+
+def test_a_broken_promise_fails_the_batch_in_every_attempt() -> None:
+    query = bd.JoinQuery([bd.Stream("a", "k", unique=True), bd.Stream("b", "k")])
+    tables = {"a": pa.table({"k": [1, 2]}), "b": pa.table({"k": [1, 2]})}
+    made = cluster(query, tables, arena=True)
+    made.push(tables)
+    for _ in range(2):
+        with pytest.raises(bd.BraidedError, match="a row with key 2 came, but unique=True says"):
+            made.push({"a": pa.table({"k": [2]}), "b": pa.table({"k": [5]})})
+
+
+def test_a_streaming_join_without_windows_forgets_what_is_complete(spark: Any, tmp_path: Path) -> None:
+    """Three punctuated streams over several runs of one checkpoint: exact, and the state does not grow."""
+    names = names_of(3)
+    query = bd.JoinQuery([bd.Stream(n, "k", punctuation="p") for n in names])
+    everything: dict[str, list[pa.Table]] = {n: [] for n in names}
+    for batch in range(6):
+        keys = np.arange(batch * 100, batch * 100 + 100)
+        for n in names:
+            table = pa.table(
+                {
+                    "k": np.concatenate([keys, keys, keys - 100]),
+                    "v": np.arange(300) + batch,
+                    "p": np.repeat([False, False, True], 100),
+                }
+            )
+            everything[n].append(table)
+            (tmp_path / n).mkdir(exist_ok=True)
+            add_file(tmp_path / n, batch, table)
+        if batch % 2:
+            frames = {
+                n: spark.readStream.schema("k long, v long, p boolean")
+                .option("maxFilesPerTrigger", 1)
+                .parquet(str(tmp_path / n))
+                for n in names
+            }
+            streaming = (
+                bd.spark.join(query, frames, buckets=4)
+                .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+                .trigger(availableNow=True)
+                .start(str(tmp_path / "out"), format="parquet")
+            )
+            streaming.awaitTermination()
+            seen = bd.spark.metrics(streaming)
+    tables = {n: pa.concat_tables(parts) for n, parts in everything.items()}
+    found = spark.read.parquet(str(tmp_path / "out")).toArrow()
+    assert_same_bag(found, bd.run_local(plainly(query), {n: data_of(t) for n, t in tables.items()}))
+    assert all(s.punctuations == 600 for s in seen.streams.values())
+    assert all(s.purged_rows >= 800 for s in seen.streams.values())
+    stored = bd.spark.inspect_state(str(tmp_path / "checkpoint"))
+    assert all(rows <= 400 for rows in stored.rows.values())
