@@ -15,8 +15,8 @@ stamps say were joined before (see `xjoin_stamps`). No result is remembered.
 In memory it runs on the engine's parts (`SideState`, `FlatJoin`), so its times compare with the engine's. Of
 the second stage the paper at hand says little; which partition it takes is our reading: the one that promises
 most new pairs for a row read, as `DiskPortion.meetings` counts them. A disk portion is read whole, and lies
-beside the rows of the budget while it is used. What is not of this world: files are read from the system's
-cache if they are there.
+beside the rows of the budget while it is used. Files are not synced, and may be read from the system's cache:
+`written_bytes` and `read_bytes` say what a slower disk would have had to do.
 
 >>> schema = pa.schema([("k", pa.int64())])
 >>> join = XJoin(schema, schema, "k")
