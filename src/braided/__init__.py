@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from braided.local.activation import BatchReport
     from braided.local.local_join import LocalJoin
     from braided.local.run import run_local
+    from braided.local.xml_stream import XmlRows, read_xml
     from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
     from braided.query.errors import BraidedError
     from braided.query.join_query import JoinQuery
@@ -35,6 +36,8 @@ _HOMES = {
     "Stream": "query.stream",
     "StreamStatistics": "policies.statistics",
     "Tuning": "query.tuning",
+    "XmlRows": "local.xml_stream",
+    "read_xml": "local.xml_stream",
     "run_local": "local.run",
 }
 
@@ -66,5 +69,7 @@ __all__ = [
     "Stream",
     "StreamStatistics",
     "Tuning",
+    "XmlRows",
+    "read_xml",
     "run_local",
 ]
