@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from braided.local.activation import BatchReport
     from braided.local.local_join import LocalJoin
     from braided.local.run import run_local
+    from braided.local.xml_stream import XmlRows, read_xml
     from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
     from braided.query.errors import BraidedError
     from braided.query.join_query import JoinQuery
@@ -37,6 +38,8 @@ _HOMES = {
     "Stream": "query.stream",
     "StreamStatistics": "policies.statistics",
     "Tuning": "query.tuning",
+    "XmlRows": "local.xml_stream",
+    "read_xml": "local.xml_stream",
     "run_local": "local.run",
 }
 
@@ -69,5 +72,7 @@ __all__ = [
     "Stream",
     "StreamStatistics",
     "Tuning",
+    "XmlRows",
+    "read_xml",
     "run_local",
 ]

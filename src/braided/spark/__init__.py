@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from braided.spark.measures import JoinMetrics, metrics
     from braided.spark.pipeline import join
     from braided.spark.stored import StoredState, inspect_state
+    from braided.spark.xml_source import XmlSource
 
 _HOMES = {
     "JoinMetrics": "measures",
     "StoredState": "stored",
+    "XmlSource": "xml_source",
     "conf": "builder",
     "inspect_state": "stored",
     "join": "pipeline",
@@ -50,4 +52,14 @@ def __dir__() -> list[str]:
     return [*globals(), *_HOMES]
 
 
-__all__ = ["JoinMetrics", "StoredState", "conf", "inspect_state", "join", "metrics", "session", "why"]
+__all__ = [
+    "JoinMetrics",
+    "StoredState",
+    "XmlSource",
+    "conf",
+    "inspect_state",
+    "join",
+    "metrics",
+    "session",
+    "why",
+]

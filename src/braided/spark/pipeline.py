@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
@@ -39,6 +39,7 @@ from braided.spark.pack import Packer
 from braided.spark.plan import HANDED_ON, JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
 from braided.spark.repack import Repacker, Teller
+from braided.spark.schemas import in_arrow
 from braided.spark.unpack import unpack
 from braided.spark.workers import start_early
 
@@ -213,15 +214,7 @@ def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
                 f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
                 "it must be a timestamp; cast it"
             )
-    return pa.schema([(f.name, f.type) for f in _in_arrow(df.schema)])
-
-
-def _in_arrow(schema: StructType) -> pa.Schema:
-    """With timestamps in UTC, as Spark hands them to Python."""
-    try:
-        return to_arrow_schema(schema, timezone="UTC")
-    except TypeError:  # earlier releases of Spark take no zone: it is always UTC
-        return to_arrow_schema(schema)
+    return pa.schema([(f.name, f.type) for f in in_arrow(df.schema)])
 
 
 def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:

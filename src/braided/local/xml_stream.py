@@ -1,0 +1,283 @@
+"""XML streams as Arrow record batches: records and punctuations, in the order of the document.
+
+    <stream:AccessRecord>
+      <record> <sno> 79 </sno> <ipaddr> 64.58.76.224 </ipaddr> </record>                a row
+      <punct:record> <sno> 79 </sno> <ipaddr> * </ipaddr> </punct:record>               a punctuation
+      ...
+
+A row is a child of the root; its own children are columns. Text is cut at both ends. A child that is missing
+is null, one the schema does not name is left out, and `*` in a punctuation (any value) is null. Names are
+taken as they are written: prefixes need not be declared.
+
+There is no tree: the parser calls back at every tag, and keeps the texts of rows nobody has taken yet and
+of one unfinished row. A row is complete at its end tag, wherever the bytes before it were cut, so nothing is
+lost or doubled between two calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+from xml.parsers import expat
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from braided.query.errors import InvalidType, InvalidValue
+
+_CHUNK_BYTES = 1 << 16
+_PREFIX = "punct:"
+_SPACE = " \t\r\n"  # what is white space in XML
+_ROW, _COLUMN = 2, 3  # how deep their tags are; the root's is 1
+
+
+class XmlRows:
+    """Bytes of one document in, whole rows out.
+
+    `schema` names the columns and what their texts are cast to. `punctuation` names a boolean column that is
+    added behind them, true in punctuations; None leaves punctuations out. `name` is what errors call the
+    document. After damage every further `feed` raises the same error.
+
+    >>> rows = XmlRows(pa.schema({"sno": pa.int64()}))
+    >>> rows.feed(b"<s><record><sno> 79 </sno></record><punct:rec").to_pylist()
+    [{'sno': 79, 'punctuation': False}]
+    >>> rows.feed(b"ord><sno>79</sno></punct:record>").to_pylist()
+    [{'sno': 79, 'punctuation': True}]
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        record: str = "record",
+        punctuation: str | None = "punctuation",
+        name: str = "XML",
+    ) -> None:
+        self.schema = _with_punctuation(schema, punctuation)
+        self._columns = list(schema)
+        self._keeps_empty = [_takes_texts(field) for field in schema]
+        self._name = name
+        self._found = _Found(schema.names, _kinds(record, punctuation))
+        self._parser = _parser(self._found)
+        self._given_rows = 0
+        self._damage: str | None = None
+
+    @property
+    def waiting_rows(self) -> int:
+        """How many whole rows were parsed and not taken yet."""
+        return len(self._found.punctuations)
+
+    def feed(self, data: bytes) -> pa.RecordBatch:
+        """The rows that these bytes complete, perhaps none."""
+        self.parse(data)
+        return self.take()
+
+    def parse(self, data: bytes) -> None:
+        """Parse more bytes; the rows they complete wait for `take`."""
+        if self._damage is None:
+            try:
+                self._parser.Parse(data, False)
+                return
+            except expat.ExpatError as damage:
+                self._damage = _described(damage, self._given_rows + self.waiting_rows)
+            except InvalidValue as refused:
+                self._damage = f"record {self._given_rows + self.waiting_rows + 1:,}: {refused}"
+        raise InvalidValue(f"{self._name}: {self._damage}")
+
+    def take(self, rows: int | None = None) -> pa.RecordBatch:
+        """The rows that wait, or the first so many of them."""
+        flags = pa.array(self._found.punctuations[:rows], pa.bool_())
+        columns = [
+            self._converted(pa.array(texts[:rows], pa.string()), flags, n)
+            for n, texts in enumerate(self._found.texts)
+        ]
+        if len(self.schema) > len(columns):
+            columns.append(flags)
+        self._found.forget(len(flags))
+        self._given_rows += len(flags)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def read(self, file: BinaryIO, batch_rows: int = 50_000) -> Iterator[pa.RecordBatch]:
+        """The rest of the document, `batch_rows` rows at a time and what remains at last."""
+        while chunk := file.read(_CHUNK_BYTES):
+            self.parse(chunk)
+            while self.waiting_rows >= batch_rows:
+                yield self.take(batch_rows)
+        if self.waiting_rows:
+            yield self.take()
+
+    def _converted(self, texts: pa.Array, punctuations: pa.Array, number: int) -> pa.Array:
+        field = self._columns[number]
+        texts = _without_stars(pc.utf8_trim(texts, _SPACE), punctuations)
+        if not self._keeps_empty[number]:
+            texts = pc.if_else(pc.equal(texts, ""), None, texts)
+        if texts.null_count and not field.nullable:
+            row = pc.index(texts.is_null(), True).as_py()
+            raise self._refused(row, field, "must not be null, says the schema; make the column nullable")
+        try:
+            return texts.cast(field.type)
+        except pa.ArrowInvalid:
+            row = _first_misfit(texts, field.type)
+            raise self._refused(row, field, _misfit(texts[row].as_py(), field.type)) from None
+
+    def _refused(self, row: int, field: pa.Field, why: str) -> InvalidValue:
+        record = self._given_rows + row + 1
+        return InvalidValue(f"{self._name}: record {record:,}, column {field.name!r}: {why}")
+
+
+def read_xml(
+    source: str | os.PathLike[str] | BinaryIO,
+    schema: pa.Schema,
+    *,
+    record: str = "record",
+    punctuation: str | None = "punctuation",
+    batch_rows: int = 50_000,
+) -> Iterator[pa.RecordBatch]:
+    """A document's rows, `batch_rows` at a time and the rest at last, in memory that does not grow with it.
+
+    `source` is a path (`.gz` and the like are unpacked) or a file open for reading bytes. A document that
+    ends early is one that is still written: its whole rows come out.
+    """
+    if batch_rows < 1:
+        raise InvalidValue(f"read_xml: batch_rows must be at least 1; got {batch_rows}")
+    named = isinstance(source, str | os.PathLike)
+    name = os.fspath(cast(Any, source)) if named else str(getattr(source, "name", "XML"))
+    rows = XmlRows(schema, record=record, punctuation=punctuation, name=name)
+    return _opened(name, rows, batch_rows) if named else rows.read(cast(BinaryIO, source), batch_rows)
+
+
+def _opened(path: str, rows: XmlRows, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    with pa.input_stream(path) as file:
+        yield from rows.read(file, batch_rows)
+
+
+class _Found:
+    """What the parser found: a list of texts per column, and for each row whether it is a punctuation."""
+
+    def __init__(self, columns: list[str], kinds: dict[str, bool]) -> None:
+        self.texts: list[list[str | None]] = [[] for _ in columns]
+        self.punctuations: list[bool] = []
+        self.parts: list[str] = []  # of the text at hand; a column's holds that of tags inside it
+        self._columns = columns
+        self._kinds = kinds
+        self._depth = 0
+        self._row: dict[str, str | None] | None = None
+        self._column: str | None = None
+
+    def forget(self, rows: int) -> None:
+        """The first rows were taken."""
+        for texts in self.texts:
+            del texts[:rows]
+        del self.punctuations[:rows]
+
+    def start(self, tag: str, _: object) -> None:
+        """A row or a column begins, or something that is neither."""
+        self._depth += 1
+        if self._depth == _COLUMN and self._row is not None and tag in self._row:
+            if self._row[tag] is not None:
+                raise InvalidValue(
+                    f"column {tag!r} must be there once; got it twice; leave it out of the schema, or "
+                    "correct the document"
+                )
+            self._column = tag
+            self.parts.clear()
+        elif self._depth == _ROW and tag in self._kinds:
+            self._row = dict.fromkeys(self._columns)
+
+    def end(self, tag: str) -> None:
+        """A column's text is complete, or a row."""
+        if self._depth == _COLUMN and self._column is not None:
+            cast(dict[str, str | None], self._row)[tag] = "".join(self.parts)
+            self._column = None
+        elif self._depth == _ROW and self._row is not None:
+            for texts, text in zip(self.texts, self._row.values(), strict=True):
+                texts.append(text)
+            self.punctuations.append(self._kinds[tag])
+            self._row = None
+        if self._column is None:
+            self.parts.clear()
+        self._depth -= 1
+
+
+def _parser(found: _Found) -> expat.XMLParserType:
+    """A parser without namespaces (prefixes may be undeclared) that hands out every tag as soon as it can."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = found.start
+    parser.EndElementHandler = found.end
+    parser.CharacterDataHandler = found.parts.append
+    parser.SkippedEntityHandler = _refuse_entity
+    if hasattr(parser, "SetReparseDeferralEnabled"):
+        parser.SetReparseDeferralEnabled(False)  # else the last row may wait for bytes that never come
+    return parser
+
+
+def _refuse_entity(name: str, _: object) -> None:
+    raise InvalidValue(
+        f"entity &{name}; is declared in another file, which is not read; write the text itself"
+    )
+
+
+def _kinds(record: str, punctuation: str | None) -> dict[str, bool]:
+    """The tags of rows, and whether they are punctuations: those of `s:record` are `punct:record`."""
+    if not record or not isinstance(record, str):
+        raise InvalidType(f"record must be the name of an element; got {record!r}")
+    kinds = {record: False}
+    return kinds if punctuation is None else {_PREFIX + record.rpartition(":")[2]: True, **kinds}
+
+
+def _with_punctuation(schema: pa.Schema, punctuation: str | None) -> pa.Schema:
+    names = [*schema.names, *([] if punctuation is None else [punctuation])]
+    if len(set(names)) < len(names):
+        raise InvalidValue(f"the names of columns must differ, punctuation's too; got {names}")
+    return schema if punctuation is None else schema.append(pa.field(punctuation, pa.bool_()))
+
+
+def _takes_texts(field: pa.Field) -> bool:
+    """Whether a column keeps an empty text as it is: a number has none, and is null then."""
+    try:
+        pa.array([], pa.string()).cast(field.type)
+    except pa.ArrowNotImplementedError:
+        raise InvalidType(
+            f"column {field.name!r}: text cannot be made {field.type}; read it as a string"
+        ) from None
+    return _fits(pa.array([""]), field.type)
+
+
+def _without_stars(texts: pa.Array, punctuations: pa.Array) -> pa.Array:
+    """Any value, in a punctuation, is null; in a row `*` is a text like others."""
+    return pc.if_else(pc.and_(punctuations, pc.equal(texts, "*")), None, texts)
+
+
+def _first_misfit(texts: pa.Array, kind: pa.DataType) -> int:
+    """The first text that cannot be cast, by halves: one is known to be there."""
+    fit, end = 0, len(texts)
+    while end - fit > 1:
+        middle = (fit + end) // 2
+        if _fits(texts[fit:middle], kind):
+            fit = middle
+        else:
+            end = middle
+    return fit
+
+
+def _fits(texts: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _misfit(text: str, kind: pa.DataType) -> str:
+    zone = " with a zone, as 2026-01-31T12:00:00Z" if getattr(kind, "tz", None) else ""
+    return f"must be {kind}{zone}; got {text!r}; correct the text, or read the column as a string"
+
+
+def _described(damage: expat.ExpatError, rows: int) -> str:
+    what = expat.errors.messages.get(damage.code, str(damage.code))
+    return (
+        f"damaged at line {damage.lineno:,}, column {damage.offset + 1:,}: {what}; "
+        f"correct the document; whole records before it: {rows:,}"
+    )
