@@ -41,6 +41,7 @@ from braided.state.keys import Bools, Int64s, KeyFormat
 from braided.state.side import SideState
 
 Arrivals: TypeAlias = Sequence[Arrival | None]
+_MANY = 64
 
 
 class Closures:
@@ -72,10 +73,8 @@ class Closures:
                 checked.append(arrival)
                 continue
             keys = _keys_of(arrival)
-            broken = self.closed[i].contains(keys)
-            if self._query.streams[i].unique:
-                broken |= ~keys.first_ones()
-            if broken.any():
+            broken = self._broken(i, keys)
+            if broken is not None:
                 if self._query.tuning.on_violation == "raise":
                     raise BrokenPromise(self._said(i, arrival, int(np.flatnonzero(broken)[0])))
                 arrival = dataclasses.replace(
@@ -84,6 +83,20 @@ class Closures:
             checked.append(arrival)
         return checked
 
+    def _broken(self, i: int, keys: Keys) -> Bools | None:
+        """Which rows of a stream, by their keys, must not come; None if none."""
+        distinct, closed = self._distinct(keys), self.closed[i]
+        doubled = ~keys.first_ones() if self._query.streams[i].unique else None
+        if not closed.contains(distinct).any() and (doubled is None or not doubled.any()):
+            return None
+        broken = closed.contains(keys)
+        return broken if doubled is None else broken | doubled
+
+    def _distinct(self, keys: Keys) -> Keys:
+        """Each key once, where looking it up costs more than finding that out."""
+        entries = max(map(len, self.closed))
+        return keys.pick(keys.first_ones()) if entries > _MANY else keys
+
     def after(self, arrivals: Arrivals) -> None:
         """A batch is done: close what it closed, and note which keys are to be settled."""
         for i, arrival in enumerate(arrivals):
@@ -91,7 +104,7 @@ class Closures:
                 self._close(i, arrival)
         for i, arrival in enumerate(arrivals):
             if arrival is not None and len(arrival.rows):
-                keys = _keys_of(arrival)
+                keys = self._distinct(_keys_of(arrival))
                 others = np.zeros(len(keys), np.bool_)
                 for j, closed in enumerate(self.closed):
                     if i != j:

@@ -85,6 +85,10 @@ class ClosedKeys:
         later._main = later._kind(a, b)
         return later
 
+    def __len__(self) -> int:
+        """How many entries are searched for a key."""
+        return len(self._main) + len(self._recent) + len(self._forgotten)
+
     @property
     def count(self) -> int:
         """How many single keys are remembered."""

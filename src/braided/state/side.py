@@ -500,12 +500,13 @@ class SideState:
 
     def _rebuild(self, here: slice, kept: Bools) -> None:
         """New arrays and index of the kept rows, at positions from 0 on."""
-        rows = int(kept.sum())
-        old, own_checks = [a[here][kept] for a in self._arrays()], self._owns_checks()
+        places = np.flatnonzero(kept)
+        rows, room = len(places), len(self._hashes)
+        old, own_checks = [a[here].take(places, axis=0) for a in self._arrays()], self._owns_checks()
         self.base = self.first = 0
         self.count, self.gone_rows = rows, 0
         self.renumbered += 1
-        self._grow_to(rows, own_checks)
+        self._grow_to(max(rows, 2 * room // 5), own_checks)  # half the room: the next batch needs some of it
         for new, values in zip(self._arrays(), old, strict=True):
             new[:rows] = values
         self._fell = index.last_fall(self._times[:rows], BOTTOMLESS_US)
