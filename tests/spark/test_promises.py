@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import braided as bd
@@ -161,3 +162,29 @@ def test_a_streaming_join_without_windows_forgets_what_is_complete(spark: Any, t
     assert all(s.purged_rows >= 800 for s in seen.streams.values())
     stored = bd.spark.inspect_state(str(tmp_path / "checkpoint"))
     assert all(rows <= 400 for rows in stored.rows.values())
+
+
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_the_output_is_told_once_by_all_buckets_together(seed: int, arena: bool) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = tuple(rng.choice(KINDS[1:], 2 + seed % 2).tolist())
+    query, tables = workload(seed, kinds, emit_punctuations=True)
+    made, live = cluster(query, tables, arena=arena), bd.LocalJoin(query)
+    told: list[Any] = []
+    found = []
+    for batch in batches_of(tables, 4):
+        before = copy.deepcopy(made.states)
+        first = made.push(batch)
+        made.states = before
+        second = made.push(batch)
+        assert bag(first) == bag(second)
+        results = second.filter(pc.invert(second["punctuation"])).drop_columns(["punctuation"])
+        assert not set(results["s0_k"].to_pylist()) & set(told)
+        told += second.filter(second["punctuation"])["s0_k"].to_pylist()
+        found.append(results)
+        live.push(batch)
+    assert len(told) == len(set(told)) > 0
+    assert_same_bag(pa.concat_tables(found), the_oracle(query, tables))
+    if "ordered" not in kinds and "descending" not in kinds:  # a bucket knows only its own largest key
+        assert len(told) == live.stats().punctuations_out

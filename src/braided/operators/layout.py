@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
 from braided.query.join_graph import Attribute
-from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.join_query import PUNCTUATION, RESULT_TIME, JoinQuery
 from braided.query.plan_tree import Plan, operators
 from braided.query.stream import Stream
 from braided.state.keys import KeyFormat, check_key_type, key_format
@@ -62,16 +62,21 @@ class OutputColumn:
 
 @dataclass(frozen=True)
 class Output:
-    """The columns of the result in order, and the type of `result_time` (None: there is none)."""
+    """The columns of the result in order, and the type of `result_time` (None: there is none).
+
+    If `punctuated`, the last column tells punctuations from results.
+    """
 
     columns: tuple[OutputColumn, ...]
     time_type: pa.DataType | None
+    punctuated: bool = False
 
     @functools.cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the result."""
         fields = [(c.name, c.type) for c in self.columns]
-        return pa.schema(fields + ([(RESULT_TIME, self.time_type)] if self.time_type else []))
+        fields += [(RESULT_TIME, self.time_type)] if self.time_type else []
+        return pa.schema(fields + ([(PUNCTUATION, pa.bool_())] if self.punctuated else []))
 
 
 def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
@@ -149,7 +154,7 @@ def output_of(query: JoinQuery, layouts: Sequence[Layout]) -> Output:
     _check_clashes(query, wanted)
     schemas = [layout.schema for layout in layouts]
     columns = tuple(OutputColumn(n, i, c, schemas[i].field(c).type) for n, i, c in wanted)
-    return Output(columns, result_time_type(query.streams, schemas))
+    return Output(columns, result_time_type(query.streams, schemas), query.emit_punctuations)
 
 
 def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:
@@ -190,6 +195,8 @@ def _require_column(stream: Stream, column: str, use: str, schema: pa.Schema) ->
 def _check_clashes(query: JoinQuery, wanted: Iterable[tuple[str, int, str]]) -> None:
     timed = any(s.time for s in query.streams)
     taken: dict[str, str] = {RESULT_TIME: "the result's time"} if timed else {}
+    if query.emit_punctuations:
+        taken[PUNCTUATION] = "emit_punctuations"
     for name, i, column in wanted:
         source = f"{query.names[i]}.{column}"
         if name in taken:

@@ -116,4 +116,20 @@ class Results:
                 arrays[n] = from_storable(array, wanted[n].type)
         if self.output.time_type is not None:
             arrays.append(pa.array(self._now(sides, found)).cast(self.output.time_type))
+        if self.output.punctuated:
+            arrays.append(pa.array(np.zeros(found.shape[1], np.bool_)))
         return pa.Table.from_arrays(arrays, schema=self.output.schema)
+
+    def punctuations(self, keys: Sequence[pa.Array]) -> pa.Table:
+        """Rows that say of keys, given as their columns, that no more results will come; all else is null."""
+        rows = len(keys[0])
+        arrays = []
+        for column in self.output.columns:
+            names = self._query.streams[column.stream].key_columns
+            if column.column in names:
+                arrays.append(from_storable(keys[names.index(column.column)], column.type))
+            else:
+                arrays.append(pa.nulls(rows, column.type))
+        if self.output.time_type is not None:
+            arrays.append(pa.nulls(rows, self.output.time_type))
+        return pa.Table.from_arrays([*arrays, pa.array(np.ones(rows, np.bool_))], schema=self.output.schema)

@@ -96,7 +96,8 @@ class Statistics:
     """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream.
 
     `exact_again` is the batch since which rationed probes lose nothing (0: they never did; None: results are
-    missing now); rows that were shed or cut are counted with their stream. `driver_streams` and
+    missing now); rows that were shed or cut are counted with their stream. `punctuations_out` are the keys
+    that the output was told to be complete. `driver_streams` and
     `probe_orders` are of the latest batch with rows (none after a restore); `driver_switches` counts the runs
     of rows of one driver stream (a whole buffer is one run), `profile_probes` what the probe-order policy
     looked up to decide, `driven_rows` the rows whose turn has come (all stored rows, between batches).
@@ -111,6 +112,7 @@ class Statistics:
     rationing: RationingStatistics | None = None
     exact_again: int | None = 0
     spilled_bytes: int = 0
+    punctuations_out: int = 0
     driver_streams: tuple[str, ...] = ()
     probe_orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     driver_switches: int = 0
@@ -132,6 +134,7 @@ class Statistics:
             "rationing": dataclasses.asdict(self.rationing) if self.rationing else None,
             "exact_again": self.exact_again,
             "spilled_bytes": self.spilled_bytes,
+            "punctuations_out": self.punctuations_out,
             "driver_streams": list(self.driver_streams),
             "probe_orders": {name: list(order) for name, order in self.probe_orders.items()},
             "driver_switches": self.driver_switches,

@@ -28,6 +28,7 @@ from braided.query.values import PlainDict, freeze, value_class
 WithinOption: TypeAlias = Mapping[tuple[str, str], Duration | tuple[Duration, Duration]]
 MAX_STREAMS = 8
 RESULT_TIME = "result_time"
+PUNCTUATION = "punctuation"
 MEANING = ("streams", "on", "within", "where", "select", "emit_punctuations")
 
 
@@ -38,7 +39,8 @@ class JoinQuery(PlainDict):
     A result is a combination of one row of each stream with equal, non-null keys, inside every
     window and `within` bound, for which `where` is true. `select` maps output names to
     `stream.column`; without it all columns come out as `<stream>_<column>`. With `on` the streams' own
-    keys join nothing. `plan` is a tree of operators; it never changes the result.
+    keys join nothing. `plan` is a tree of operators; it never changes the result. With `emit_punctuations`
+    a row in which the output column `punctuation` is true says that no more results with its key will come.
     """
 
     streams: Sequence[Stream]

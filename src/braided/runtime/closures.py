@@ -17,6 +17,13 @@ Closures take effect between batches, so the order of rows inside a batch decide
 unique stream brings twice is seen inside a batch. After a batch there are keys to *settle*: at once those of
 rows that can be dropped on the fly or let others be, later (when purging is due) those that were closed by a
 punctuation, or by the end of a cluster.
+
+The output can be told, too (`emit_punctuations`): a key is *complete* when all streams are closed for it, or
+by (b). That is looked at after every batch for the keys it touched, and said once.
+
+A key that all streams are closed for is *done*: it is forgotten by each of them, and remembered once for all,
+because it may be closed again (a punctuation that is sent twice, or of a unique stream), and so that a row of
+it is noticed. Of keys that are done only so many are remembered: neighbours take no room, but others might.
 """
 
 from __future__ import annotations
@@ -26,15 +33,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from braided.operators.inputs import Input
 from braided.operators.tree import Tree
 from braided.policies import purging
-from braided.query.errors import BrokenPromise
+from braided.query.errors import BrokenPromise, InvalidType
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import leaves
 from braided.query.stream import Stream
-from braided.runtime.intake import Arrival
+from braided.runtime.intake import Arrival, Intake
 from braided.state.closed_keys import ClosedKeys, Keys, together
 from braided.state.key_sets import MAX_RANK, MIN_RANK
 from braided.state.keys import Bools, Int64s, KeyFormat
@@ -42,6 +50,8 @@ from braided.state.side import SideState
 
 Arrivals: TypeAlias = Sequence[Arrival | None]
 _MANY = 64
+_MOST_DONE = 1 << 16
+_NOWHERE = {"upto": MIN_RANK, "since": MAX_RANK}
 
 
 class Closures:
@@ -54,7 +64,18 @@ class Closures:
         self._open: list[Keys | None] = [None] * len(query.streams)  # of clustered streams: the latest keys
         self._now: list[Keys] = []
         self._later: list[Keys] = []
-        self._scanned = [(c.upto, c.since) for c in self.closed]  # ranges that stored rows were judged by
+        self._scanned = self._ranges  # that stored rows were judged by
+        self._done = ClosedKeys(keys)
+        self._announced = ClosedKeys(keys)  # and not done
+        self.announcements = 0  # since the start
+        self._told = self._ranges  # that the output was told of
+        self._touched: list[Keys] = []  # keys that the latest batch touched, if the output is to be told
+        if query.emit_punctuations:
+            self._check_values()
+
+    @property
+    def _ranges(self) -> list[tuple[int, int]]:
+        return [(c.upto, c.since) for c in self.closed]
 
     def known(self, keys: KeyFormat) -> Closures:
         """The same, with more known of the types of keys."""
@@ -63,6 +84,8 @@ class Closures:
         later = Closures(self._query, keys, self._parts)
         later.closed = [closed.known(keys) for closed in self.closed]
         later._open, later._now, later._later = list(self._open), list(self._now), list(self._later)
+        later._announced, later.announcements = self._announced.known(keys), self.announcements
+        later._done = self._done.known(keys)
         return later
 
     def check(self, arrivals: Arrivals) -> list[Arrival | None]:
@@ -72,8 +95,7 @@ class Closures:
             if arrival is None or not len(arrival.rows) or not self._query.streams[i].promises:
                 checked.append(arrival)
                 continue
-            keys = _keys_of(arrival)
-            broken = self._broken(i, keys)
+            broken = self._broken(i, Keys(arrival.rows.hashes, arrival.rows.checks))
             if broken is not None:
                 if self._query.tuning.on_violation == "raise":
                     raise BrokenPromise(self._said(i, arrival, int(np.flatnonzero(broken)[0])))
@@ -85,43 +107,73 @@ class Closures:
 
     def _broken(self, i: int, keys: Keys) -> Bools | None:
         """Which rows of a stream, by their keys, must not come; None if none."""
-        distinct, closed = self._distinct(keys), self.closed[i]
         doubled = ~keys.first_ones() if self._query.streams[i].unique else None
-        if not closed.contains(distinct).any() and (doubled is None or not doubled.any()):
+        if not self._is_closed(i, self._distinct(keys)).any() and (doubled is None or not doubled.any()):
             return None
-        broken = closed.contains(keys)
+        broken = self._is_closed(i, keys)
         return broken if doubled is None else broken | doubled
+
+    def _is_closed(self, i: int, keys: Keys) -> Bools:
+        """Which keys a stream is closed for."""
+        return self.closed[i].contains(keys) | self._done.contains(keys)
 
     def _distinct(self, keys: Keys) -> Keys:
         """Each key once, where looking it up costs more than finding that out."""
-        entries = max(map(len, self.closed))
+        entries = max(map(len, (*self.closed, self._done)))
         return keys.pick(keys.first_ones()) if entries > _MANY else keys
 
-    def after(self, arrivals: Arrivals) -> None:
+    def after(self, arrivals: Arrivals, intakes: Sequence[Intake | None]) -> None:
         """A batch is done: close what it closed, and note which keys are to be settled."""
-        for i, arrival in enumerate(arrivals):
-            if arrival is not None:
-                self._close(i, arrival)
-        for i, arrival in enumerate(arrivals):
-            if arrival is not None and len(arrival.rows):
-                keys = self._distinct(_keys_of(arrival))
+        before = len(self._now), len(self._later)
+        came = [
+            intake.keys_of(arrival.rows) if arrival is not None and intake is not None else None
+            for arrival, intake in zip(arrivals, intakes, strict=True)
+        ]
+        for i, (arrival, keys) in enumerate(zip(arrivals, came, strict=True)):
+            if arrival is not None and keys is not None:
+                self._close(i, arrival, keys)
+        for i, came_here in enumerate(came):
+            if came_here is not None and len(came_here):
+                keys = self._distinct(came_here)
                 others = np.zeros(len(keys), np.bool_)
-                for j, closed in enumerate(self.closed):
+                for j in range(len(self.closed)):
                     if i != j:
-                        others |= closed.contains(keys)
+                        others |= self._is_closed(j, keys)
                 if others.any():
                     self._now.append(keys.pick(others))
+        if self._query.emit_punctuations:
+            self._touched = [*self._now[before[0] :], *self._later[before[1] :]]
+
+    def announce(self, tree: Tree) -> list[pa.Array] | None:
+        """The keys that the latest batch made complete, as their columns; None if there are none."""
+        if not self._query.emit_punctuations:
+            return None
+        touched = [*self._touched, *self._in_ranges_since(tree, self._told)]
+        self._touched, self._told = [], self._ranges
+        touched = [keys for keys in touched if len(keys)]
+        if not touched:
+            return None
+        keys = together(touched)
+        said = self._announced.contains(keys) | self._done.contains(keys)
+        keys = keys.pick(keys.first_ones() & ~said)
+        closed, finished, _ = self._judged(tree, keys)
+        keys = keys.pick(finished | _all_but(closed, ()))
+        if not len(keys):
+            return None
+        self._announced.add(keys)
+        self.announcements += len(keys)
+        return [self._keys.values(keys.hashes)] if keys.values is None else list(keys.values)
 
     def purge(self, tree: Tree, *, idle: bool) -> list[int]:
         """Forget rows that can join no more, as far as purging is due; how many of each stream."""
-        ranges = [(c.upto, c.since) for c in self.closed]
+        ranges = self._ranges
         moved = sum(now != before for now, before in zip(ranges, self._scanned, strict=True))
         pending = moved + sum(map(len, self._later))
         parts = list(self._now)
         all_of_them = purging.due(self._query.tuning, pending, idle=idle, parts=self._parts)
         if all_of_them:
             parts += self._later
-            parts += self._in_new_ranges(tree)
+            parts += self._in_ranges_since(tree, self._scanned)
         parts = [keys for keys in parts if len(keys)]
         purged = self._settle(tree, together(parts)) if parts else [0] * len(self.closed)
         self._now = []
@@ -135,6 +187,10 @@ class Closures:
         """As plain numbers and named arrays."""
         said: dict[str, Any] = {"closed": [], "scanned": [list(s) for s in self._scanned]}
         arrays: dict[str, Int64s] = {}
+        _, (arrays["done/a"], arrays["done/b"]) = self._done.kept()
+        if self._query.emit_punctuations:
+            said["announcements"], said["told"] = self.announcements, [list(s) for s in self._told]
+            _, (arrays["announced/a"], arrays["announced/b"]) = self._announced.kept()
         for i, closed in enumerate(self.closed):
             numbers, (arrays[f"{i}/a"], arrays[f"{i}/b"]) = closed.kept()
             said["closed"].append(numbers)
@@ -151,23 +207,35 @@ class Closures:
             closed.restore(said["closed"][i], [arrays[f"{i}/a"], arrays[f"{i}/b"]])
             self._open[i] = self._kept_keys(arrays, f"{i}/open")
         self._scanned = [(upto, since) for upto, since in said["scanned"]]
+        self._done.restore(_NOWHERE, [arrays["done/a"], arrays["done/b"]])
+        if "announcements" in said:
+            self.announcements = said["announcements"]
+            self._told = [(upto, since) for upto, since in said["told"]]
+            self._announced.restore(_NOWHERE, [arrays["announced/a"], arrays["announced/b"]])
         self._now = [k for k in [self._kept_keys(arrays, "now")] if k is not None]
         self._later = [k for k in [self._kept_keys(arrays, "later")] if k is not None]
 
     # parts of the above
+
+    def _check_values(self) -> None:
+        for stream in self._query.streams:
+            if stream.arrival != "any" and not self._keys.exact:
+                raise InvalidType(
+                    f"stream {stream.name!r}: emit_punctuations=True with arrival={stream.arrival!r} needs a "
+                    "key of one number, date or time column; leave one of them out"
+                )
 
     def _kept_keys(self, arrays: Mapping[str, Int64s], name: str) -> Keys | None:
         if f"{name}/a" not in arrays:
             return None
         return Keys(arrays[f"{name}/a"], None if self._keys.exact else arrays[f"{name}/b"])
 
-    def _close(self, i: int, arrival: Arrival) -> None:
+    def _close(self, i: int, arrival: Arrival, keys: Keys) -> None:
         """What one stream's part of a batch closes."""
         stream, closed = self._query.streams[i], self.closed[i]
-        keys = _keys_of(arrival)
         over = [arrival.punctuated] if arrival.punctuated is not None else []
         if stream.unique and len(keys):
-            closed.add(keys)
+            closed.add(keys)  # none is done: it would have broken a promise
             self._now.append(keys)
         if stream.arrival in ("ordered", "descending") and self._keys.ordered:
             if len(keys):
@@ -183,14 +251,15 @@ class Closures:
         if arrival.upto is not None:
             closed.close_upto(arrival.upto)
         for part in over:
-            if len(part):
-                closed.add(part)
-                self._later.append(part)
+            new = part.pick(~self._done.contains(part))
+            if len(new):
+                closed.add(new)
+                self._later.append(new)
 
-    def _in_new_ranges(self, tree: Tree) -> list[Keys]:
-        """Keys of stored rows that a range was closed for since they were last looked at."""
+    def _in_ranges_since(self, tree: Tree, before: Sequence[tuple[int, int]]) -> list[Keys]:
+        """Keys of stored rows in ranges that were closed since then."""
         found: list[Keys] = []
-        for closed, (upto, since) in zip(self.closed, self._scanned, strict=True):
+        for closed, (upto, since) in zip(self.closed, before, strict=True):
             if (closed.upto, closed.since) == (upto, since):
                 continue
             for name in self._query.names:
@@ -203,19 +272,24 @@ class Closures:
                     found.append(keys.pick(new))
         return found
 
-    def _settle(self, tree: Tree, keys: Keys) -> list[int]:
-        """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
-        keys = keys.pick(keys.first_ones())
+    def _judged(self, tree: Tree, keys: Keys) -> tuple[Any, Bools, Any]:
+        """By stream and key: what is closed; of which keys no result is to come; whose rows may go."""
         sides = [tree.sides.get(name) for name in self._query.names]
-        closed = np.array([c.contains(keys) for c in self.closed])
+        closed = np.array([self._is_closed(i, keys) for i in range(len(sides))])
         held = np.array([_holds(side, keys, known) for side, known in zip(sides, closed, strict=True)])
-        all_closed = _all_but(closed, ())
         while True:
             finished: Bools = (closed & ~held).any(axis=0)
             may = np.array([finished | _all_but(closed, [i]) for i in range(len(sides))])
             if not (held & closed & may).any():
-                break
+                return closed, finished, may
             held &= ~may
+
+    def _settle(self, tree: Tree, keys: Keys) -> list[int]:
+        """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
+        keys = keys.pick(keys.first_ones())
+        closed, finished, may = self._judged(tree, keys)
+        all_closed = _all_but(closed, ())
+        sides = [tree.sides.get(name) for name in self._query.names]
         purged = [
             side.purge(keys.pick(gone)) if side is not None and gone.any() else 0
             for side, gone in zip(sides, may, strict=True)
@@ -225,8 +299,12 @@ class Closures:
             if gone.any():
                 side.purge(keys.pick(gone))
         if all_closed.any():
-            for known in self.closed:
-                known.forget(keys.pick(all_closed))
+            done = keys.pick(all_closed)
+            for known in (*self.closed, self._announced):
+                known.forget(done)
+            if len(self._done) > _MOST_DONE:
+                self._done = ClosedKeys(self._keys)
+            self._done.add(done)
         return purged
 
     def _said(self, i: int, arrival: Arrival, row: int) -> str:
@@ -263,10 +341,6 @@ def _order(stream: Stream, side: str) -> str:
 
 def _ranges(stream: Stream) -> str:
     return f"a punctuation had closed all keys up to a larger {stream.upto}"
-
-
-def _keys_of(arrival: Arrival) -> Keys:
-    return Keys(arrival.rows.hashes, arrival.rows.checks)
 
 
 def _among(keys: Keys, others: Keys) -> Bools:

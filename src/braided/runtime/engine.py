@@ -253,6 +253,7 @@ class Engine:
             intermediates=self.tree.statistics(),
             rationing=self.rationing.statistics(),
             exact_again=self.rationing.exact_since,
+            punctuations_out=self.closures.announcements if self.closures else 0,
             driver_streams=tuple(names[p.driver] for names, p in plans),
             probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for names, p in plans},
             driver_switches=sum(known.switches for known in learned),
@@ -322,7 +323,9 @@ class Engine:
             raise
         self.probes = self.tree.done(before, arriving)
         self.rationing.end(self.batches, self.probes, later.clock_us)
-        self._commit(arrivals, later, found)
+        complete = self._commit(arrivals, later, found)
+        if complete is not None and isinstance(self._builder, Results):
+            yield self._builder.punctuations(complete)
 
     def _remember(self) -> Callable[[], None]:
         """What is known now; calling the answer forgets the schemas that were learned since."""
@@ -365,7 +368,10 @@ class Engine:
             if stream is not None and rows is not None:
                 stream.waiting = rows
 
-    def _commit(self, arrivals: Sequence[Arrival | None], later: Watermark, found: int) -> None:
+    def _commit(
+        self, arrivals: Sequence[Arrival | None], later: Watermark, found: int
+    ) -> list[pa.Array] | None:
+        """The batch is done; the keys that it made complete, if the output is to be told."""
         for i, arrival in enumerate(arrivals):
             if arrival is None:
                 continue
@@ -380,7 +386,8 @@ class Engine:
                 counters.late_rows += arrival.late.num_rows
                 self.late[i].append(arrival.late)
         if self.closures is not None:
-            self.closures.after(arrivals)
+            self.closures.after(arrivals, [s.intake if s else None for s in self.streams])
+        complete = self.closures.announce(self.tree) if self.closures is not None else None
         self.results += found
         self.batches += 1
         self.watermark = later
@@ -391,6 +398,7 @@ class Engine:
             with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
                 self._expire(later, None)
                 self._purge(arrivals)
+        return complete
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
         """Forget what the watermark has passed, or memory has no room for; lazily, where room is needed."""
@@ -447,7 +455,13 @@ class Engine:
         name = layout.stream.name
         keys = self.tree.above(name).keys
         assert keys is not None
-        intake = Intake(layout, keys, windowed=self._windowed, promises=self.query.promises)
+        intake = Intake(
+            layout,
+            keys,
+            windowed=self._windowed,
+            promises=self.query.promises,
+            announces=self.query.emit_punctuations,
+        )
         return StreamState(layout, intake, self.tree.sides[name])
 
     def _staleness_us(self, stream: str) -> int | None:

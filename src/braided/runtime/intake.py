@@ -52,7 +52,16 @@ class Arrival:
 class Intake:
     """Reads the batches of one stream."""
 
-    def __init__(self, layout: Layout, keys: KeyFormat, *, windowed: bool, promises: bool = False) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        keys: KeyFormat,
+        *,
+        windowed: bool,
+        promises: bool = False,
+        announces: bool = False,
+    ) -> None:
+        """`promises`: streams may be closed for keys; `announces`: results are, so values are asked for."""
         self._layout = layout
         self._keys = keys
         self._windowed = windowed
@@ -60,6 +69,7 @@ class Intake:
         self._keeps_null_keys = window is not None and window.per == "stream"
         counts_keys = window is not None and window.per == "key"
         self._needs_checks = (counts_keys or promises) and not keys.exact
+        self._needs_values = announces and not keys.exact
         if layout.stream.upto is not None:
             check_range(layout, keys)
 
@@ -86,7 +96,15 @@ class Intake:
         if valid is not None:
             columns = [column.filter(pa.array(valid)) for column in columns]
         checks = self._keys.checks(columns) if self._needs_checks else None
-        return Keys(self._keys.hashes(columns, len(columns[0])), checks)
+        values = tuple(self._keys.comparable(columns)) if self._needs_values else None
+        return Keys(self._keys.hashes(columns, len(columns[0])), checks, values)
+
+    def keys_of(self, rows: Rows) -> Keys:
+        """The keys of rows."""
+        values = None
+        if self._needs_values:
+            values = tuple(self._keys.comparable([rows.batch.column(k) for k in self._layout.keys]))
+        return Keys(rows.hashes, rows.checks, values)
 
     def judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         """The same of a batch without punctuations; their columns need not be there."""

@@ -48,7 +48,7 @@ _GENERAL = (
     "results", "driver_switches", "profile_probes", "driven_rows", "batches", "watermark_us", "buckets",
     "largest_bucket_rows", "state_bytes", "state_chunks",
     "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
-    "exact_again", "budget", "results_lost",
+    "exact_again", "budget", "results_lost", "punctuations_out",
 )  # fmt: skip
 
 
@@ -110,6 +110,7 @@ def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int 
         "exact_again": seen.exact_again,
         "budget": seen.rationing.budget if seen.rationing else None,
         "results_lost": seen.rationing.results_lost if seen.rationing else 0,
+        "punctuations_out": seen.punctuations_out,
         **latest,
     }
     return [
@@ -315,6 +316,7 @@ def _statistics(
             for node in intermediates(tree)
         },
         exact_again=values["exact_again"],
+        punctuations_out=values["punctuations_out"] or 0,
         rationing=_rationing(values, told),
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from braided.kernels import closing
 from braided.state.key_sets import MAX_RANK, MIN_RANK, Intervals, Pairs
@@ -22,10 +23,14 @@ _FEW = 1024
 
 @dataclass(frozen=True)
 class Keys:
-    """Some keys; `checks` is None where equal hashes are equal keys."""
+    """Some keys; `checks` is None where equal hashes are equal keys.
+
+    `values` are their columns, where they are asked for and hashes do not tell.
+    """
 
     hashes: Int64s
     checks: Int64s | None = None
+    values: tuple[pa.Array, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -37,7 +42,10 @@ class Keys:
 
     def pick(self, chosen: Bools) -> Keys:
         """Some of them."""
-        return Keys(self.hashes[chosen], None if self.checks is None else self.checks[chosen])
+        checks = None if self.checks is None else self.checks[chosen]
+        if self.values is None:
+            return Keys(self.hashes[chosen], checks)
+        return Keys(self.hashes[chosen], checks, tuple(v.filter(pa.array(chosen)) for v in self.values))
 
     def first_ones(self) -> Bools:
         """Which of them did not come before among them."""
@@ -52,7 +60,12 @@ def together(parts: list[Keys]) -> Keys:
     if len(parts) == 1:
         return parts[0]
     checks = [k.checks for k in parts if k.checks is not None]
-    return Keys(np.concatenate([k.hashes for k in parts]), np.concatenate(checks) if checks else None)
+    values = [k.values for k in parts if k.values is not None]
+    return Keys(
+        np.concatenate([k.hashes for k in parts]),
+        np.concatenate(checks) if checks else None,
+        tuple(pa.concat_arrays(c) for c in zip(*values, strict=True)) if len(values) == len(parts) else None,
+    )
 
 
 def _one(numbers: Int64s) -> int:

@@ -7,6 +7,7 @@ collision never becomes a result. Floats follow Spark: NaN equals NaN, 0.0 equal
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -77,6 +78,26 @@ class KeyFormat:
         out = np.empty(len(words), np.int64)
         hashing.hash_words(words, out)
         return out
+
+    def values(self, hashes: Int64s) -> pa.Array:
+        """The keys that have these hashes; of ordered keys only."""
+        words = np.empty(len(hashes), np.int64)
+        hashing.unhash_words(hashes, words)
+        kind = self.kinds[0]
+        if kind in ("signed", "small unsigned"):
+            return pa.array(words)
+        if kind == "unsigned":
+            return pa.array(words.view(np.uint64))
+        if kind == "bool":
+            return pa.array(words.astype(np.bool_))
+        if kind in _FLOATS:
+            return pa.array(words.view(np.float64))
+        type_ = _temporal(kind)
+        return pa.array(words.astype(np.int32) if type_.bit_width == 32 else words).view(type_)
+
+    def comparable(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """Key columns in types that those of all streams share."""
+        return [_shared(column, kind) for column, kind in zip(columns, self.kinds, strict=True)]
 
     def checks(self, columns: Sequence[pa.Array]) -> Int64s:
         """A second, independent hash, for counting by key (128 bits in all)."""
@@ -154,6 +175,7 @@ def _common_kind(columns: Sequence[tuple[str, pa.DataType]]) -> str:
 
 
 _FIXED = "fixed bytes"
+_TEMPORAL = re.compile(r"(\w+)\[(\w+)(?:, tz=(.+))?\]")
 _FLOATS = ("halffloat", "float", "double")
 
 
@@ -178,6 +200,22 @@ def _kind(type_: pa.DataType) -> str | None:
     if t.is_boolean(type_) or t.is_floating(type_) or (t.is_temporal(type_) and _wordy(type_)):
         return str(type_)
     return None
+
+
+def _shared(column: pa.Array, kind: str) -> pa.Array:
+    column = _plain(column)
+    if kind in ("signed", "small unsigned"):
+        return column.cast(pa.int64())
+    return column.cast(pa.uint64()) if kind == "unsigned" else column
+
+
+def _temporal(kind: str) -> pa.DataType:
+    """The type that `str` made this of."""
+    name, unit, zone = _TEMPORAL.fullmatch(kind).groups()  # type: ignore[union-attr]
+    if name == "timestamp":
+        return pa.timestamp(unit, zone)
+    makers = {"duration": pa.duration, "time32": pa.time32, "time64": pa.time64}
+    return pa.date32() if unit == "day" else pa.date64() if name == "date64" else makers[name](unit)
 
 
 def _wordy(type_: pa.DataType) -> bool:
