@@ -49,7 +49,6 @@ from braided.state.keys import Bools, Int64s, KeyFormat
 from braided.state.side import SideState
 
 Arrivals: TypeAlias = Sequence[Arrival | None]
-_MANY = 64
 _MOST_DONE = 1 << 16
 _NOWHERE = {"upto": MIN_RANK, "since": MAX_RANK}
 
@@ -88,59 +87,54 @@ class Closures:
         later._done = self._done.known(keys)
         return later
 
-    def check(self, arrivals: Arrivals) -> list[Arrival | None]:
-        """Arrivals without rows that break a promise; or the first such row raises."""
+    def check(self, arrivals: Arrivals, intakes: Sequence[Intake | None]) -> list[Arrival | None]:
+        """Arrivals with their keys, without rows that break a promise; or the first such row raises."""
         checked: list[Arrival | None] = []
-        for i, arrival in enumerate(arrivals):
-            if arrival is None or not len(arrival.rows) or not self._query.streams[i].promises:
+        for i, (arrival, intake) in enumerate(zip(arrivals, intakes, strict=True)):
+            if arrival is None or intake is None:
                 checked.append(arrival)
                 continue
-            broken = self._broken(i, Keys(arrival.rows.hashes, arrival.rows.checks))
+            keys = intake.keys_of(arrival.rows)
+            first = keys.first_ones()
+            broken = self._broken(i, keys, first)
             if broken is not None:
                 if self._query.tuning.on_violation == "raise":
                     raise BrokenPromise(self._said(i, arrival, int(np.flatnonzero(broken)[0])))
+                first &= ~broken
                 arrival = dataclasses.replace(
                     arrival, rows=arrival.rows.pick(~broken), violations=int(broken.sum())
                 )
-            checked.append(arrival)
+            checked.append(dataclasses.replace(arrival, keys=keys.pick(first)))
         return checked
 
-    def _broken(self, i: int, keys: Keys) -> Bools | None:
+    def _broken(self, i: int, keys: Keys, first: Bools) -> Bools | None:
         """Which rows of a stream, by their keys, must not come; None if none."""
-        doubled = ~keys.first_ones() if self._query.streams[i].unique else None
-        if not self._is_closed(i, self._distinct(keys)).any() and (doubled is None or not doubled.any()):
+        stream = self._query.streams[i]
+        if not stream.promises or not len(keys):
+            return None
+        doubled = stream.unique and not first.all()
+        if not doubled and not self._is_closed(i, keys.pick(first)).any():
             return None
         broken = self._is_closed(i, keys)
-        return broken if doubled is None else broken | doubled
+        return broken | ~first if doubled else broken
 
     def _is_closed(self, i: int, keys: Keys) -> Bools:
         """Which keys a stream is closed for."""
         return self.closed[i].contains(keys) | self._done.contains(keys)
 
-    def _distinct(self, keys: Keys) -> Keys:
-        """Each key once, where looking it up costs more than finding that out."""
-        entries = max(map(len, (*self.closed, self._done)))
-        return keys.pick(keys.first_ones()) if entries > _MANY else keys
-
-    def after(self, arrivals: Arrivals, intakes: Sequence[Intake | None]) -> None:
+    def after(self, arrivals: Arrivals) -> None:
         """A batch is done: close what it closed, and note which keys are to be settled."""
         before = len(self._now), len(self._later)
-        came = [
-            intake.keys_of(arrival.rows) if arrival is not None and intake is not None else None
-            for arrival, intake in zip(arrivals, intakes, strict=True)
-        ]
-        for i, (arrival, keys) in enumerate(zip(arrivals, came, strict=True)):
-            if arrival is not None and keys is not None:
-                self._close(i, arrival, keys)
-        for i, came_here in enumerate(came):
-            if came_here is not None and len(came_here):
-                keys = self._distinct(came_here)
-                others = np.zeros(len(keys), np.bool_)
-                for j in range(len(self.closed)):
-                    if i != j:
-                        others |= self._is_closed(j, keys)
-                if others.any():
-                    self._now.append(keys.pick(others))
+        came = [(i, a, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
+        for i, arrival, keys in came:
+            self._close(i, arrival, keys)
+        for i, _, keys in came:
+            others = np.zeros(len(keys), np.bool_)
+            for j in range(len(self.closed)):
+                if i != j:
+                    others |= self._is_closed(j, keys)
+            if others.any():
+                self._now.append(keys.pick(others))
         if self._query.emit_punctuations:
             self._touched = [*self._now[before[0] :], *self._later[before[1] :]]
 
@@ -247,7 +241,7 @@ class Closures:
         elif stream.arrival != "any" and arrival.brought:
             if (opened := self._open[i]) is not None:
                 over.append(opened.pick(~_among(opened, keys)))
-            self._open[i] = keys.pick(keys.first_ones())
+            self._open[i] = keys
         if arrival.upto is not None:
             closed.close_upto(arrival.upto)
         for part in over:

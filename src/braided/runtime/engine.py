@@ -191,7 +191,7 @@ class Engine:
             rows = sum(len(a.rows) for a in arrivals if a)
             share = Share(0, rows, rows)
         if self.closures is not None:
-            arrivals = self.closures.check(arrivals)
+            arrivals = self.closures.check(arrivals, [s.intake if s else None for s in self.streams])
         self.rationing.share(share, cores)
         self.regulation.see(self._later(arrivals).clock_us)
         return self.regulation.let_in(arrivals, self.batches, share)
@@ -386,7 +386,7 @@ class Engine:
                 counters.late_rows += arrival.late.num_rows
                 self.late[i].append(arrival.late)
         if self.closures is not None:
-            self.closures.after(arrivals, [s.intake if s else None for s in self.streams])
+            self.closures.after(arrivals)
         complete = self.closures.announce(self.tree) if self.closures is not None else None
         self.results += found
         self.batches += 1

@@ -41,6 +41,7 @@ class Arrival:
     punctuated: Keys | None = None  # keys that punctuations close
     upto: int | None = None  # the rank up to which they close all
     violations: int = 0  # rows that broke a promise, left out
+    keys: Keys | None = None  # of its rows, each once, where streams promise something
     brought: bool = False  # whether the stream brought any row in this batch, here or elsewhere
 
     @property
