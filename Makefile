@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench chaos burst soak compat clean
+.PHONY: demo test check bench chaos burst soak forgetting compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -44,6 +44,9 @@ burst: $(VENV)/ready
 
 soak: $(VENV)/ready
 	$(BIN)/python -m braided.bench.soak --batches 300
+
+forgetting: $(VENV)/ready
+	$(BIN)/python -m braided.bench.forgetting --batches 50
 
 # the join's tests on earlier releases of Spark, each in an environment of its own
 COMPAT ?= 4.0 4.1 4.2

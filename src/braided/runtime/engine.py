@@ -95,11 +95,11 @@ class Engine:
     ) -> None:
         """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
 
-        Without `expire_after` rows are only forgotten when the next batch begins, so that the last batch
-        can be taken back. Without `measures` the caller says how long batches take. With `repeatable` nothing
-        runs in the background. `part` is this engine's part of a join that is spread over several; `subplan`
-        are the operators it runs, if not all: `results` are then the rows it hands on.
-        `policies`, `rationing` and `state_windows` (see `Tree`) are for tests and the lab.
+        Without `expire_after` rows only expire when the next batch begins, so that the last batch can be
+        taken back (unless rows were purged). Without `measures` the caller says how long batches take. With
+        `repeatable` nothing runs in the background. `part` is this engine's part of a join that is spread
+        over several; `subplan` are the operators it runs, if not all: `results` are then the rows it hands
+        on. `policies`, `rationing` and `state_windows` (see `Tree`) are for tests and the lab.
         """
         self.query = query
         self._expire_after, self._measures, self._part = expire_after, measures, part
@@ -299,7 +299,6 @@ class Engine:
         eager: bool,
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
-        self._purge(arrivals)
         self._count_dead()
         if self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us):
             self._count_dead()
@@ -394,10 +393,10 @@ class Engine:
         self._unlearn = self._remember()
         sides = [s.side if s else None for s in self.streams]
         self.regulation.after(arrivals, sides, [self.oldest_us(i) for i in range(len(sides))])
-        if self._expire_after:
-            with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
+        with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
+            if self._expire_after:
                 self._expire(later, None)
-                self._purge(arrivals)
+            self._purge(arrivals)
         return complete
 
     def _expire(self, watermark: Watermark, arrivals: Sequence[Arrival | None] | None) -> None:
@@ -422,7 +421,7 @@ class Engine:
             self.tree.purge(self.regulation.floors_us)
 
     def _purge(self, arrivals: Sequence[Arrival | None]) -> None:
-        """Forget what promises of the batches before allow; inputs without rows are a good moment."""
+        """Forget what promises allow; inputs without rows are a good moment."""
         if self.closures is None:
             return
         idle = not any(a and len(a.rows) for a in arrivals)

@@ -246,9 +246,11 @@ class Arena:
 
 
 def _moved(engine: Engine) -> bool:
-    """Whether this batch cannot be undone: something was made anew, or rows lie where no chunk says."""
+    """Whether this batch cannot be undone: something was made anew, or rows were purged."""
     sides = engine.tree.sides.values()
-    return bool(engine.tree.rebuilt) or any(side.purges and side.renumbered for side in sides)
+    return bool(engine.tree.rebuilt) or any(
+        side.purges and (side.renumbered or side.purged_rows) for side in sides
+    )
 
 
 def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Arena:

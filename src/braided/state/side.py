@@ -128,6 +128,7 @@ class SideState:
         self.has_ends = has_ends  # rows end when they say so, and not by their time
         self.purges = purges  # rows may go before their time, by key
         self.gone_rows = 0  # rows held that were purged
+        self.purged_rows = 0  # since it was made or thawed
         self.renumbered = 0  # how often rows have got new positions
         self._allocate: Allocate = in_memory  # until there are rows worth a place of their own
         self.payload = Payload(schema)
@@ -304,6 +305,7 @@ class SideState:
         """Forget all rows of some keys; how many."""
         purged = closing.mark_gone(*self._by_key(), *keys.words)
         self.gone_rows += purged
+        self.purged_rows += purged
         if 2 * self.gone_rows > self.rows:
             self.discard(self.gone_flags())
         return int(purged)
