@@ -165,6 +165,13 @@ def test_one_to_many_with_punctuations_forgets_as_the_paper_says() -> None:
     assert live_rows(live) == {"news": 0, "access": 0}
 
 
+def test_the_papers_own_example() -> None:
+    """Figures 2 and 3: two results, the news item goes, and record 81 waits (golden M2)."""
+    live = one_to_many(purge="immediate")
+    assert live.push({"news": keyed(79), "access": access(79, 81, 79, -79)}).num_rows == 2
+    assert live_rows(live) == {"news": 0, "access": 1}
+
+
 def test_batch_purging_waits_for_enough_closures_or_idle_inputs() -> None:
     live = one_to_many(purge=bd.BatchPurge(every=3))
     live.push({"news": keyed(*range(10))})

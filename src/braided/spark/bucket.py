@@ -342,7 +342,8 @@ class Bucket:
             arrival = arrivals[i]
             entered = [arrival.rows] if arrival is not None else []
             chunks.keep(said.chunks, entered, stream.side, stream.waiting.pieces, engine.oldest_us(i))
-            said.counters = dataclasses.asdict(engine.counters[i])
+            counted = dataclasses.asdict(engine.counters[i])
+            said.counters = {name: n for name, n in counted.items() if n or name == "rows_in"}
         self._write_intermediates(meta, engine, chunks)
         if engine.closures is not None:
             self._write_closures(meta, engine.closures, chunks)
