@@ -46,10 +46,10 @@ def test_a_source_that_holds_the_watermark_back() -> None:
     assert "Stream 'b' is furthest behind: its newest row is 2 hours older" in text
 
 
-def test_late_rows_and_null_keys() -> None:
-    text = said(
-        metrics({"a": StreamStatistics(rows_in=200, late_rows=50, null_keys=3, null_times=1), "b": SOME})
-    )
+def test_late_rows_null_keys_and_broken_promises() -> None:
+    stream = StreamStatistics(rows_in=200, late_rows=50, null_keys=3, null_times=1, violations=2)
+    text = said(metrics({"a": stream, "b": SOME}))
+    assert "2 rows (1 %) of stream 'a' broke what it promises of its keys" in text
     assert "50 rows (25 %) of stream 'a' came too late" in text
     assert "3 rows (2 %) of stream 'a' have no key" in text
     assert "have no time" in text

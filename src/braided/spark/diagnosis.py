@@ -65,6 +65,10 @@ def _rows(seen: JoinMetrics) -> Iterator[str]:
             (s.null_times, "have no time (null), and join nothing"),
             (s.shed_rows, "were not let in: overload shares its budget out; a larger one would let them in"),
             (s.cut_rows, "were forgotten early to keep to state_rows; results with them are lost"),
+            (
+                s.violations,
+                "broke what it promises of its keys (unique, arrival, punctuation) and are left out",
+            ),
         ):
             if count:
                 share = 100 * count / max(1, s.rows_in)
