@@ -67,7 +67,7 @@ def _rows(seen: JoinMetrics) -> Iterator[str]:
             (s.cut_rows, "were forgotten early to keep to state_rows; results with them are lost"),
             (
                 s.violations,
-                "broke what it promises of its keys (unique, arrival, punctuation) and are left out",
+                "broke what it promises of its keys (unique, arrival, punctuation): left out",
             ),
         ):
             if count:
