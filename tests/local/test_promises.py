@@ -319,3 +319,145 @@ def test_results_leave_punctuation_columns_out_and_null_flags_are_data() -> None
     )
     assert found.column_names == ["a_k", "b_k"]
     assert found.num_rows == 1
+
+
+# what a review found
+
+
+def times(*us: int | None) -> pa.Array:
+    return pa.array(us, pa.timestamp("us"))
+
+
+def test_ranges_and_orders_are_purged_in_batches_too() -> None:
+    """Moved ranges were counted once, however often they moved, so batch purging never came."""
+    ranged = [bd.Stream(n, "k", punctuation=bd.RangePunctuation("p", "k")) for n in "ab"]
+    live = bd.LocalJoin(bd.JoinQuery(ranged, tuning=bd.Tuning(purge=bd.BatchPurge(every=8))))
+    ordered = [bd.Stream(n, "k", arrival="ordered") for n in "ab"]
+    other = bd.LocalJoin(bd.JoinQuery(ordered))
+    for n in range(0, 500, 10):
+        rows = access(*range(n + 1, n + 11), -n)
+        live.push({"a": rows, "b": rows})
+        assert sum(live_rows(live).values()) <= 2 * 10 * 5
+        other.push({"a": keyed(*range(n, n + 10)), "b": keyed(*range(n, n + 10))})
+        assert sum(live_rows(other).values()) <= 2 * 10 * 11
+
+
+@pytest.mark.parametrize("lost", ["late", "null time", "null key"])
+@pytest.mark.parametrize("key_type", [pa.int64(), pa.string()])
+def test_rows_that_cannot_join_do_not_end_a_cluster(lost: str, key_type: pa.DataType) -> None:
+    streams = [
+        bd.Stream("a", "k", time="t", window="10 us", arrival="clustered"),
+        bd.Stream("b", "k", time="t", window="10 us"),
+    ]
+    live = bd.LocalJoin(bd.JoinQuery(streams))
+
+    def rows(key: int | None, at: int | None) -> pa.Table:
+        return pa.table({"k": pa.array([None if key is None else key]).cast(key_type), "t": times(at)})
+
+    live.push({"a": rows(5, 100), "b": rows(5, 100)})
+    key, at = {"late": (5, 3), "null time": (5, None), "null key": (None, 101)}[lost]
+    live.push({"a": rows(key, at), "b": rows(5, 101)})
+    assert live.push({"a": rows(5, 102)}).num_rows == 2
+
+
+def test_types_of_keys_that_get_known_later() -> None:
+    """What small unsigned keys closed must mean the same once 64-bit ones are known."""
+    ordered = bd.LocalJoin(bd.JoinQuery([bd.Stream("a", "k", arrival="ordered"), bd.Stream("b", "k")]))
+    narrow, wide = pa.uint32(), pa.uint64()
+    ordered.push({"a": pa.table({"k": pa.array([0], narrow)})})
+    ordered.push({"b": pa.table({"k": pa.array([0, 1, 2], wide)})})
+    assert ordered.push({"a": pa.table({"k": pa.array([0, 1, 2], narrow)})}).num_rows == 3
+    ranged = bd.LocalJoin(
+        bd.JoinQuery(
+            [bd.Stream("a", "k", punctuation=bd.RangePunctuation("p", "u")), bd.Stream("b", "k")],
+            tuning=bd.Tuning(purge="immediate"),
+        )
+    )
+
+    def closing(key: int, upto: int, *, closes: bool) -> pa.Table:
+        columns = {"k": pa.array([key], narrow), "u": pa.array([upto], narrow)}
+        return pa.table({**columns, "p": pa.array([closes])})
+
+    ranged.push({"a": closing(10, 0, closes=False)})
+    ranged.push({"b": pa.table({"k": pa.array([7, 3], wide)})})
+    ranged.push({"a": closing(0, 5, closes=True)})
+    assert live_rows(ranged) == {"a": 1, "b": 1}
+    assert ranged.push({"a": closing(7, 0, closes=False)}).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "case", ["unique clustered", "clustered punctuated", "repeated", "passed by an order"]
+)
+def test_closed_keys_are_forgotten_however_often_they_are_closed(case: str) -> None:
+    text = case == "unique clustered"
+    options: dict[str, dict[str, Any]] = {
+        "unique clustered": {"unique": True, "arrival": "clustered"},
+        "clustered punctuated": {"arrival": "clustered", "punctuation": "p"},
+        "repeated": {"punctuation": "p"},
+        "passed by an order": {"punctuation": "p"},
+    }
+    other: dict[str, Any] = {"arrival": "ordered"} if case == "passed by an order" else {"punctuation": "p"}
+    streams = [bd.Stream("a", "k", **options[case]), bd.Stream("b", "k", **other)]
+    live = bd.LocalJoin(bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate")))
+
+    def rows(*items: int) -> pa.Table:
+        table = access(*items)
+        return table.set_column(0, "k", table["k"].cast(pa.string())) if text else table
+
+    for n in range(2, 200, 2):
+        if case == "passed by an order":
+            live.push({"a": rows(-n), "b": keyed(n + 1)})
+        else:
+            live.push({"a": rows(n, -n) if not text else rows(n), "b": rows(n, -n)})
+            live.push({"a": rows(-n) if case == "repeated" else rows(), "b": rows()})
+    assert sum(s.closed_keys for s in live.stats().streams.values()) <= 2
+    assert sum(live_rows(live).values()) <= (99 if case == "passed by an order" else 2)
+
+
+def test_where_rows_expire_closed_keys_do_too() -> None:
+    streams = [
+        bd.Stream("a", "k", time="t", window="10 us", unique=True),
+        bd.Stream("b", "k", time="t", window="10 us"),
+    ]
+    live = bd.LocalJoin(bd.JoinQuery(streams))
+    for n in range(300):
+        rows = keyed(7 * n, t=times(n))
+        assert live.push({"a": rows, "b": rows}).num_rows == 1
+        assert live.stats().streams["a"].closed_keys <= 40
+        if n % 50 == 20:
+            live = bd.LocalJoin(live.query).restore(live.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("type_", "key"), [(pa.uint64(), 0), (pa.int64(), -(2**63)), (pa.int64(), 2**63 - 1)]
+)
+def test_the_smallest_and_the_largest_key_are_closed_like_others(type_: pa.DataType, key: int) -> None:
+    live = bd.LocalJoin(
+        bd.JoinQuery(
+            [bd.Stream("a", "k", unique=True), bd.Stream("b", "k", punctuation="p")],
+            tuning=bd.Tuning(purge="immediate"),
+        )
+    )
+
+    def rows(*, closes: bool | None = None) -> pa.Table:
+        table = pa.table({"k": pa.array([key], type_)})
+        return table if closes is None else table.append_column("p", pa.array([closes]))
+
+    live.push({"a": rows(), "b": rows(closes=False)})
+    with pytest.raises(bd.BraidedError, match="unique=True says that no key comes twice"):
+        live.push({"a": rows()})
+    live.push({"b": rows(closes=True)})
+    assert live_rows(live) == {"a": 0, "b": 0}
+
+
+def test_rows_purged_from_intermediates_do_not_come_back() -> None:
+    """Intermediates made anew after rationing held keys that were complete."""
+    streams = [bd.Stream(n, "k", punctuation="p") for n in "abc"]
+    tuning = bd.Tuning(purge="immediate")
+    live = bd.LocalJoin(bd.JoinQuery(streams, plan="linear", overload=bd.Overload(30), tuning=tuning))
+    live.push({"a": access(*range(1, 41)), "b": access(*range(1, 41)), "c": access(99)})
+    live.push({n: access(*range(-15, 0)) for n in "abc"})
+    for _ in range(6):
+        live.push({n: access(100) if n == "a" else access() for n in "abc"})
+    held = live.stats().intermediates["(a b)"].live_rows
+    assert held <= 25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,67 @@ def test_oracle_the_output_is_told_once_by_all_buckets_together(seed: int, arena
     assert_same_bag(pa.concat_tables(found), the_oracle(query, tables))
     if "ordered" not in kinds and "descending" not in kinds:  # a bucket knows only its own largest key
         assert len(told) == live.stats().punctuations_out
+
+
+def marked(data: Any, closed: Any = ()) -> pa.Table:
+    """Rows of some keys, and punctuations of others."""
+    flags = np.repeat([False, True], [len(data), len(closed)])
+    return pa.table({"k": pa.array([*data, *closed], pa.int64()), "p": flags})
+
+
+def one_bucket(query: bd.JoinQuery, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr("tests.spark.test_bucket.BUCKETS", 1)
+    return cluster(query, {n: marked([1]) for n in query.names}, arena=True)
+
+
+def test_a_rebuilt_batch_that_is_retried_loses_nothing(
+    own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks that were not committed said where rows lie in an arena that was."""
+    streams = [bd.Stream(n, "k", punctuation="p") for n in "ab"]
+    made = one_bucket(bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate")), monkeypatch)
+    made.push({"a": marked(range(10)), "b": marked([])})
+    made.push({"a": marked(range(20, 30)), "b": marked([])})
+    made.push({"a": marked(range(30, 40)), "b": marked([], range(10))})
+    made.push({"a": marked([50]), "b": marked([])})
+    shutil.rmtree(own_root)
+    before = copy.deepcopy(made.states)
+    batch = {"a": marked([51]), "b": marked([], range(30, 40))}
+    made.push(batch)
+    made.states = before
+    made.push(batch)
+    made.push({"a": marked([52]), "b": marked([])})
+    shutil.rmtree(own_root)
+    assert made.push({"a": marked([]), "b": marked(range(20, 30))}).num_rows == 10
+
+
+def test_another_plan_keeps_all_intermediate_rows(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def query(plan: Any) -> bd.JoinQuery:
+        streams = [bd.Stream(n, "k", punctuation="p") for n in "abc"]
+        return bd.JoinQuery(streams, plan=plan, tuning=bd.Tuning(purge="immediate"))
+
+    flat = one_bucket(query("mjoin"), monkeypatch)
+    nothing = marked([])
+    flat.push({"a": marked(range(20)), "b": marked(range(20)), "c": nothing})
+    flat.push({"a": nothing, "b": nothing, "c": marked([], [17, 18, 19])})
+    tree = one_bucket(query("linear"), monkeypatch)
+    tree.states = flat.states
+    tree.push({"a": marked([100]), "b": nothing, "c": nothing})
+    shutil.rmtree(own_root)
+    assert tree.push({"a": nothing, "b": nothing, "c": marked(range(17))}).num_rows == 17
+
+
+def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = one_bucket(
+        bd.JoinQuery([bd.Stream("a", "k", unique=True), bd.Stream("b", "k", punctuation="p")]), monkeypatch
+    )
+    batch = {"a": marked([1, 2]).drop_columns(["p"]), "b": marked([1], [9])}
+    made = cluster(made.plan.query, batch, arena=False)
+    made.push(batch)
+    state = made.states[0]
+    assert state.meta is not None
+    number = Meta.decode(state.meta).closures["chunk"]
+    for damage in (b"", b"garbage", state.chunks[number][:-40]):
+        state.chunks[number] = damage
+        with pytest.raises(bd.BraidedError, match=f"state is damaged: bucket 0, closed keys, chunk {number}"):
+            made.push({"a": marked([3]).drop_columns(["p"]), "b": marked([3])})

@@ -220,6 +220,8 @@ class Tree:
             before, side = operator.join.learned.copy(), self.sides[operator.node]
             side.clear()
             sides = self.of_inputs(operator)
+            for source in sides:
+                source.leave_out_gone()
             buffers = [Buffer(s.first, s.count) for s in sides]
             pieces = operator.join.combinations(sides, buffers, _PIECE_ROWS)
             if (rows := self._made(operator, pieces, floors_us)) is not None:

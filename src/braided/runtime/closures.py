@@ -38,19 +38,19 @@ import pyarrow as pa
 from braided.operators.inputs import Input
 from braided.operators.tree import Tree
 from braided.policies import purging
+from braided.query.bounds import INFINITE_US
 from braided.query.errors import BrokenPromise, InvalidType
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import leaves
 from braided.query.stream import Stream
 from braided.runtime.intake import Arrival, Intake
+from braided.runtime.watermark import NONE_US
 from braided.state.closed_keys import ClosedKeys, Keys, together
-from braided.state.key_sets import MAX_RANK, MIN_RANK
 from braided.state.keys import Bools, Int64s, KeyFormat
 from braided.state.side import SideState
 
 Arrivals: TypeAlias = Sequence[Arrival | None]
 _MOST_DONE = 1 << 16
-_NOWHERE = {"upto": MIN_RANK, "since": MAX_RANK}
 
 
 class Closures:
@@ -59,18 +59,25 @@ class Closures:
     def __init__(self, query: JoinQuery, keys: KeyFormat, parts: int = 1) -> None:
         """`parts` is over how many engines the join is spread."""
         self._query, self._keys, self._parts = query, keys, parts
-        self.closed = [ClosedKeys(keys) for _ in query.streams]
+        retention_us = max(query.bounds.retention_us(i) for i in range(len(query.streams)))
+        self._age_us = None if retention_us >= INFINITE_US else retention_us
+        self._aged_us: int | None = None  # where the watermark was when keys were last aged
+        self.closed = [self._no_keys() for _ in query.streams]
         self._open: list[Keys | None] = [None] * len(query.streams)  # of clustered streams: the latest keys
         self._now: list[Keys] = []
         self._later: list[Keys] = []
         self._scanned = self._ranges  # that stored rows were judged by
-        self._done = ClosedKeys(keys)
-        self._announced = ClosedKeys(keys)  # and not done
+        self._moves = 0  # closures of ranges that stored rows were not judged by yet
+        self._done = self._no_keys()
+        self._announced = self._no_keys()  # and not done
         self.announcements = 0  # since the start
         self._told = self._ranges  # that the output was told of
         self._touched: list[Keys] = []  # keys that the latest batch touched, if the output is to be told
         if query.emit_punctuations:
             self._check_values()
+
+    def _no_keys(self) -> ClosedKeys:
+        return ClosedKeys(self._keys, ages=self._age_us is not None)
 
     @property
     def _ranges(self) -> list[tuple[int, int]]:
@@ -85,6 +92,7 @@ class Closures:
         later._open, later._now, later._later = list(self._open), list(self._now), list(self._later)
         later._announced, later.announcements = self._announced.known(keys), self.announcements
         later._done = self._done.known(keys)
+        later._aged_us, later._moves = self._aged_us, self._moves
         return later
 
     def check(self, arrivals: Arrivals, intakes: Sequence[Intake | None]) -> list[Arrival | None]:
@@ -122,8 +130,9 @@ class Closures:
         """Which keys a stream is closed for."""
         return self.closed[i].contains(keys) | self._done.contains(keys)
 
-    def after(self, arrivals: Arrivals) -> None:
+    def after(self, arrivals: Arrivals, watermark_us: int) -> None:
         """A batch is done: close what it closed, and note which keys are to be settled."""
+        self._age(watermark_us)
         before = len(self._now), len(self._later)
         came = [(i, a, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
         for i, arrival, keys in came:
@@ -160,9 +169,7 @@ class Closures:
 
     def purge(self, tree: Tree, *, idle: bool) -> list[int]:
         """Forget rows that can join no more, as far as purging is due; how many of each stream."""
-        ranges = self._ranges
-        moved = sum(now != before for now, before in zip(ranges, self._scanned, strict=True))
-        pending = moved + sum(map(len, self._later))
+        pending = self._moves + sum(map(len, self._later))
         parts = list(self._now)
         all_of_them = purging.due(self._query.tuning, pending, idle=idle, parts=self._parts)
         if all_of_them:
@@ -172,7 +179,7 @@ class Closures:
         purged = self._settle(tree, together(parts)) if parts else [0] * len(self.closed)
         self._now = []
         if all_of_them:
-            self._later, self._scanned = [], ranges
+            self._later, self._scanned, self._moves = [], self._ranges, 0
         return purged
 
     # from and to a checkpoint
@@ -180,14 +187,14 @@ class Closures:
     def kept(self) -> tuple[dict[str, Any], dict[str, Int64s]]:
         """As plain numbers and named arrays."""
         said: dict[str, Any] = {"closed": [], "scanned": [list(s) for s in self._scanned]}
+        said["moves"], said["aged_us"] = self._moves, self._aged_us
         arrays: dict[str, Int64s] = {}
-        _, (arrays["done/a"], arrays["done/b"]) = self._done.kept()
+        said["done"] = _put(arrays, "done", self._done)
         if self._query.emit_punctuations:
             said["announcements"], said["told"] = self.announcements, [list(s) for s in self._told]
-            _, (arrays["announced/a"], arrays["announced/b"]) = self._announced.kept()
+            said["announced"] = _put(arrays, "announced", self._announced)
         for i, closed in enumerate(self.closed):
-            numbers, (arrays[f"{i}/a"], arrays[f"{i}/b"]) = closed.kept()
-            said["closed"].append(numbers)
+            said["closed"].append(_put(arrays, str(i), closed))
             if (opened := self._open[i]) is not None:
                 arrays[f"{i}/open/a"], arrays[f"{i}/open/b"] = opened.words
         for name, parts in (("now", self._now), ("later", self._later)):
@@ -198,14 +205,15 @@ class Closures:
     def restore(self, said: Mapping[str, Any], arrays: Mapping[str, Int64s]) -> None:
         """Go on from what was kept."""
         for i, closed in enumerate(self.closed):
-            closed.restore(said["closed"][i], [arrays[f"{i}/a"], arrays[f"{i}/b"]])
+            closed.restore(said["closed"][i], _got(arrays, str(i)))
             self._open[i] = self._kept_keys(arrays, f"{i}/open")
         self._scanned = [(upto, since) for upto, since in said["scanned"]]
-        self._done.restore(_NOWHERE, [arrays["done/a"], arrays["done/b"]])
+        self._moves, self._aged_us = said["moves"], said["aged_us"]
+        self._done.restore(said["done"], _got(arrays, "done"))
         if "announcements" in said:
             self.announcements = said["announcements"]
             self._told = [(upto, since) for upto, since in said["told"]]
-            self._announced.restore(_NOWHERE, [arrays["announced/a"], arrays["announced/b"]])
+            self._announced.restore(said["announced"], _got(arrays, "announced"))
         self._now = [k for k in [self._kept_keys(arrays, "now")] if k is not None]
         self._later = [k for k in [self._kept_keys(arrays, "later")] if k is not None]
 
@@ -235,23 +243,47 @@ class Closures:
             if len(keys):
                 ranks = self._keys.ranks(keys.hashes)
                 if stream.arrival == "ordered":
-                    closed.close_upto(max(MIN_RANK, int(ranks.max()) - 1))
+                    closed.close_upto(int(ranks.max()) - 1)
                 else:
-                    closed.close_since(min(MAX_RANK, int(ranks.min()) + 1))
-        elif stream.arrival != "any" and arrival.brought:
-            if (opened := self._open[i]) is not None:
-                over.append(opened.pick(~_among(opened, keys)))
-            self._open[i] = keys
+                    closed.close_since(int(ranks.min()) + 1)
+                self._moves += len(keys)
+        elif stream.arrival != "any":
+            over += self._clusters(i, keys, whole=arrival.brought)
         if arrival.upto is not None:
-            closed.close_upto(arrival.upto)
+            closed.close_upto(_first(self._keys.ranks(np.array([arrival.upto]))))
+            self._moves += arrival.punctuations
         for part in over:
             new = part.pick(~self._done.contains(part))
             if len(new):
                 closed.add(new)
                 self._later.append(new)
 
+    def _clusters(self, i: int, keys: Keys, *, whole: bool) -> list[Keys]:
+        """Keys whose rows are over: of the latest batch with rows, and not of this one.
+
+        A batch of which rows could not be taken tells nothing: they may have had any key.
+        """
+        opened = self._open[i]
+        if not whole:
+            if len(keys):
+                self._open[i] = keys if opened is None else together([opened, keys])
+            return []
+        self._open[i] = keys
+        return [] if opened is None else [opened.pick(opened.first_ones() & ~_among(opened, keys))]
+
+    def _age(self, watermark_us: int) -> None:
+        """Where rows expire, closed keys are dropped after as long again: nothing waits for them."""
+        if self._age_us is None or watermark_us == NONE_US:
+            return
+        if self._aged_us is None:
+            self._aged_us = watermark_us
+        elif watermark_us - self._aged_us > self._age_us:
+            self._aged_us = watermark_us
+            for known in (*self.closed, self._done, self._announced):
+                known.age()
+
     def _in_ranges_since(self, tree: Tree, before: Sequence[tuple[int, int]]) -> list[Keys]:
-        """Keys of stored rows in ranges that were closed since then."""
+        """Keys of stored rows, and single closed ones, in ranges that were closed since then."""
         found: list[Keys] = []
         for closed, (upto, since) in zip(self.closed, before, strict=True):
             if (closed.upto, closed.since) == (upto, since):
@@ -260,10 +292,13 @@ class Closures:
                 if (side := tree.sides.get(name)) is not None:
                     keys = side.keys_since(side.first)
                     ranks = self._keys.ranks(keys.hashes)
-                    new = ((ranks > upto) & (ranks <= closed.upto)) | (
-                        (ranks < since) & (ranks >= closed.since)
-                    )
-                    found.append(keys.pick(new))
+                    below = (ranks > upto) & (ranks <= closed.upto)
+                    found.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
+            for other in self.closed:
+                found += [
+                    other.single_ones(upto + 1, closed.upto),
+                    other.single_ones(closed.since, since - 1),
+                ]
         return found
 
     def _judged(self, tree: Tree, keys: Keys) -> tuple[Any, Bools, Any]:
@@ -297,7 +332,7 @@ class Closures:
             for known in (*self.closed, self._announced):
                 known.forget(done)
             if len(self._done) > _MOST_DONE:
-                self._done = ClosedKeys(self._keys)
+                self._done = self._no_keys()
             self._done.add(done)
         return purged
 
@@ -316,9 +351,11 @@ class Closures:
         stream, closed = self._query.streams[i], self.closed[i]
         if self._keys.ordered:
             rank = int(self._keys.ranks(arrival.rows.hashes[row : row + 1])[0])
-            if closed.upto > MIN_RANK and rank <= closed.upto:
-                return _order(stream, "below") if stream.arrival == "ordered" else _ranges(stream)
-            if rank >= closed.since:
+            if rank <= closed.upto and stream.arrival == "ordered":
+                return _order(stream, "below")
+            if rank <= closed.upto and stream.upto is not None:
+                return f"a punctuation had closed all keys up to a larger {stream.upto}"
+            if rank >= closed.since and stream.arrival == "descending":
                 return _order(stream, "above")
         if stream.unique:
             return "unique=True says that no key comes twice, and this one did"
@@ -329,12 +366,24 @@ class Closures:
         return f"arrival={stream.arrival!r} says that rows of a key come together, and its rows were over"
 
 
+def _put(arrays: dict[str, Int64s], name: str, keys: ClosedKeys) -> dict[str, int]:
+    """Add a set's arrays under a name; its numbers."""
+    said, parts = keys.kept()
+    arrays.update({f"{name}/{number}": part for number, part in enumerate(parts)})
+    return said
+
+
+def _got(arrays: Mapping[str, Int64s], name: str) -> list[Int64s]:
+    """A set's arrays."""
+    return [arrays[f"{name}/{number}"] for number in range(4) if f"{name}/{number}" in arrays]
+
+
+def _first(numbers: Int64s) -> int:
+    return int(numbers[0])
+
+
 def _order(stream: Stream, side: str) -> str:
     return f"arrival={stream.arrival!r} says that no key comes {side} an earlier batch's"
-
-
-def _ranges(stream: Stream) -> str:
-    return f"a punctuation had closed all keys up to a larger {stream.upto}"
 
 
 def _among(keys: Keys, others: Keys) -> Bools:

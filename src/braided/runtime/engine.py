@@ -385,7 +385,7 @@ class Engine:
                 counters.late_rows += arrival.late.num_rows
                 self.late[i].append(arrival.late)
         if self.closures is not None:
-            self.closures.after(arrivals)
+            self.closures.after(arrivals, later.us)
         complete = self.closures.announce(self.tree) if self.closures is not None else None
         self.results += found
         self.batches += 1

@@ -39,10 +39,17 @@ class Arrival:
     newest_us: int | None = None
     punctuations: int = 0
     punctuated: Keys | None = None  # keys that punctuations close
-    upto: int | None = None  # the rank up to which they close all
+    upto: int | None = None  # the hash of the key up to which they close all
     violations: int = 0  # rows that broke a promise, left out
     keys: Keys | None = None  # of its rows, each once, where streams promise something
-    brought: bool = False  # whether the stream brought any row in this batch, here or elsewhere
+    brought: bool = (
+        False  # whether the stream brought rows in this batch, here or elsewhere, and all can join
+    )
+
+    @property
+    def whole(self) -> bool:
+        """Whether no row was set aside or cannot join."""
+        return self.late is None and not self.null_keys and not self.null_times
 
     @property
     def offered_rows(self) -> int:
@@ -85,8 +92,12 @@ class Intake:
         keys = self._some_keys([to_storable(punctuations.column(name)) for name in names])
         said: dict[str, Any] = {"punctuated": keys}
         if stream.upto is not None:
-            said = {"upto": int(self._keys.ranks(keys.hashes).max()) if len(keys) else None}
+            said = {"upto": self.largest(keys)}
         return dataclasses.replace(judged, punctuations=punctuations.num_rows, **said)
+
+    def largest(self, keys: Keys) -> int | None:
+        """The hash of the largest of some keys; None if there are none."""
+        return int(keys.hashes[np.argmax(self._keys.ranks(keys.hashes))]) if len(keys) else None
 
     def stored_keys(self, batch: pa.RecordBatch) -> Keys:
         """The keys of rows of stored columns; null ones are left out."""
@@ -127,7 +138,7 @@ class Intake:
             null_keys=null_keys,
             null_times=0 if timed is None else int((~timed).sum()),
             newest_us=event.newest_us,
-            brought=batch.num_rows > 0,
+            brought=batch.num_rows > 0 and late is None and keep is None and keyed is None,
         )
 
     def empty(self) -> Arrival:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from braided.query.errors import InvalidValue
+from braided.query.errors import BraidedError, InvalidValue
 from braided.query.plan_tree import Plan
 from braided.query.values import plain
 from braided.runtime.closures import Closures
@@ -57,6 +57,7 @@ class Packed(NamedTuple):
     rows_before: int
     rows_upto: int
     rows_total: int
+    dropped: int
     began_us: int | None
     blob: bytes | None
     leaves_us: Sequence[int | None] | None = None
@@ -112,6 +113,8 @@ class Bucket:
             return
         self._measure(meta, engine, packed)
         previous, meta.token = meta.token, new_token()
+        if self._rebuilds and self._plan.query.promises:
+            previous = ""  # chunks that are not committed say where rows lie now
         with watch.on("state"):
             self._write(meta, engine, arrivals)
             arena.save(engine, meta.token, previous)
@@ -224,12 +227,17 @@ class Bucket:
     def _closed_keys(self, meta: Meta) -> dict[str, Int64s]:
         number = meta.closures["chunk"]
         self._closed_before = self._state.get_chunk(number)
-        if self._closed_before is None:
+        try:
+            if self._closed_before is None:
+                raise InvalidValue("it is missing")
+            batch = blobs.decode(self._closed_before)
+            batch.validate(full=True)
+            return as_arrays(batch)
+        except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
             raise InvalidValue(
-                f"the checkpoint's state is damaged: bucket {self._number}, closed keys: chunk {number} is "
-                "missing; go back to an undamaged copy of the checkpoint, or start a new one"
-            )
-        return as_arrays(blobs.decode(self._closed_before))
+                f"the checkpoint's state is damaged: bucket {self._number}, closed keys, chunk {number}: "
+                f"{wrong}; go back to an undamaged copy of the checkpoint, or start a new one"
+            ) from None
 
     def _same_plan(self, meta: Meta) -> bool:
         """Whether the state was written by the plan that is run now; intermediates are made anew else."""
@@ -256,7 +264,7 @@ class Bucket:
             arrivals[i] = dataclasses.replace(
                 judged,
                 **closing,
-                brought=any(p.rows_total for p in mine),
+                brought=any(p.rows_total for p in mine) and not any(p.dropped for p in mine) and judged.whole,
                 rows_in=int(sum(p.rows_in for p in mine)),
                 null_keys=int(sum(p.null_keys for p in mine)),
                 null_times=int(sum(p.null_times for p in mine)),
@@ -341,7 +349,8 @@ class Bucket:
                 continue
             arrival = arrivals[i]
             entered = [arrival.rows] if arrival is not None else []
-            chunks.keep(said.chunks, entered, stream.side, stream.waiting.pieces, engine.oldest_us(i))
+            mark = engine.tree.marks[self._plan.query.names[i]]
+            chunks.keep(said.chunks, entered, stream.side, stream.waiting.pieces, engine.oldest_us(i), mark)
             counted = dataclasses.asdict(engine.counters[i])
             said.counters = {name: n for name, n in counted.items() if n or name == "rows_in"}
         self._write_intermediates(meta, engine, chunks)
@@ -376,7 +385,7 @@ class Bucket:
                 chunks.remove(kept, list(kept))
                 mark = None
             entered = side.contents(mark.count if mark else 0)
-            chunks.keep(kept, entered, side, (), engine.watermark.us)
+            chunks.keep(kept, entered, side, (), engine.watermark.us, mark)
 
 
 def _share(packed: Sequence[Packed]) -> Share:

@@ -34,6 +34,7 @@ PACKED_SCHEMA = pa.schema(
         ("rows_before", pa.int64()),
         ("rows_upto", pa.int64()),
         ("rows_total", pa.int64()),
+        ("dropped", pa.int64()),
         ("began_us", pa.int64()),
         ("blob", pa.binary()),
         ("leaves_us", pa.list_(pa.int64())),
@@ -136,7 +137,8 @@ class Bucketing:
             labels(n), [self._target.stream] * n, [self._part] * n, [self._seq] * n,
             [seen.rows * f for f in first], [seen.null_keys * f for f in first],
             [seen.null_times * f for f in first], [seen.newest_us] * n,
-            upto - self._by_bucket, upto, [upto[-1]] * n, [self._began_us] * n, [None] * n, [leaves_us] * n,
+            upto - self._by_bucket, upto, [upto[-1]] * n, [seen.null_keys + seen.null_times] * n,
+            [self._began_us] * n, [None] * n, [leaves_us] * n,
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
@@ -145,7 +147,7 @@ class Bucketing:
     def _row(self, bucket: int, blob: bytes, stream: int | None = None) -> pa.RecordBatch:
         label = labels(self._target.buckets)[bucket]
         stream = self._target.stream if stream is None else stream
-        values = [label, stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, None, blob, None]
+        values = [label, stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, 0, None, blob, None]
         return pa.RecordBatch.from_arrays(
             [pa.array([v], f.type) for v, f in zip(values, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
         )

@@ -18,7 +18,7 @@ from braided.query.errors import BraidedError, InvalidValue
 from braided.spark import blobs
 from braided.spark.store import Chunk, Meta, State
 from braided.state.keys import Bools, Int64s
-from braided.state.side import Rows, SideState
+from braided.state.side import Mark, Rows, SideState
 
 _MOST_CHUNKS = 64
 _REWRITE_ROWS = 10_000
@@ -37,10 +37,14 @@ class Chunks:
         side: SideState,
         waiting: Sequence[Rows],
         oldest: int,
+        mark: Mark | None,
     ) -> None:
-        """Add what entered, remove what has expired, and tidy up where most of it has."""
+        """Add what entered, remove what has expired, and tidy up where most of it has.
+
+        `mark` is where the side stood before the batch; None: nothing of it is in chunks.
+        """
         if side.purges:
-            self._keep_by_position(chunks, side.count - sum(map(len, entered)), side, oldest)
+            self._keep_by_position(chunks, mark.count if mark else side.first, side, oldest)
             return
         for rows in entered:
             self._append(chunks, *_since(rows, oldest))

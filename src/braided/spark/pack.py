@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from braided.runtime.intake import split
@@ -65,8 +66,10 @@ class Packer:
             return
         column = to_storable(batch.column(upto)).drop_null()
         if len(column):
-            rank = int(keys.ranks(keys.hashes([column], len(column))).max())
-            yield from bucketing.to_all(lambda first: punctuations.upto(rank, batch.num_rows if first else 0))
+            hashes = keys.hashes([column], len(column))
+            largest = int(hashes[np.argmax(keys.ranks(hashes))])
+            count = batch.num_rows
+            yield from bucketing.to_all(lambda first: punctuations.upto(largest, count if first else 0))
 
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         schema = self._plan.layouts[self._number].schema

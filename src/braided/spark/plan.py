@@ -20,7 +20,8 @@ LATE_COLUMN = "late_stream"
 PACKED = (
     "bucket int, stream int, part int, seq int, "
     "rows_in long, null_keys long, null_times long, newest_us long, "
-    "rows_before long, rows_upto long, rows_total long, began_us long, blob binary, leaves_us array<long>"
+    "rows_before long, rows_upto long, rows_total long, dropped long, began_us long, "
+    "blob binary, leaves_us array<long>"
 )
 JOINED = "blob binary, metrics array<long>, said string"
 HANDED_ON = f"{JOINED}, leaves_us array<long>"  # by a stage that is not the last

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from braided.runtime.intake import Intake
+from braided.state.closed_keys import Keys
 
 _COUNT = b"braided.punctuations"
 _UPTO = "upto"
@@ -22,9 +24,9 @@ def keys(stored: pa.RecordBatch) -> pa.RecordBatch:
     return stored.replace_schema_metadata({_COUNT: b"rows"})
 
 
-def upto(rank: int, count: int) -> pa.RecordBatch:
-    """Punctuations that close all keys up to a rank, together; `count` of them are counted."""
-    batch = pa.record_batch({_UPTO: pa.array([rank], pa.int64())})
+def upto(largest: int, count: int) -> pa.RecordBatch:
+    """Punctuations that close all keys up to one, given as its hash; `count` of them are counted."""
+    batch = pa.record_batch({_UPTO: pa.array([largest], pa.int64())})
     return batch.replace_schema_metadata({_COUNT: str(count).encode()})
 
 
@@ -41,7 +43,8 @@ def read(parts: Sequence[pa.RecordBatch], intake: Intake) -> dict[str, Any]:
     single = [part for part in parts if _counted(part) is None]
     said: dict[str, Any] = {"punctuations": sum(_counted(part) or 0 for part in ranges)}
     if ranges:
-        said["upto"] = max(part.column(0)[0].as_py() for part in ranges)
+        hashes = np.array([part.column(0)[0].as_py() for part in ranges], np.int64)
+        said["upto"] = intake.largest(Keys(hashes))
     if single:
         rows = pa.concat_batches([part.replace_schema_metadata() for part in single])
         said["punctuated"] = intake.stored_keys(rows)

@@ -19,6 +19,8 @@ from braided.state.key_sets import MAX_RANK, MIN_RANK, Intervals, Pairs
 from braided.state.keys import Bools, Int64s, KeyFormat
 
 _FEW = 1024
+_SIGN = np.int64(MIN_RANK)
+NO_RANK, NO_RANK_ABOVE = MIN_RANK - 1, MAX_RANK + 1
 
 
 @dataclass(frozen=True)
@@ -68,34 +70,32 @@ def together(parts: list[Keys]) -> Keys:
     )
 
 
-def _one(numbers: Int64s) -> int:
-    return int(numbers[0])
-
-
 class ClosedKeys:
-    """The keys one stream is closed for."""
+    """The keys one stream is closed for.
 
-    def __init__(self, keys: KeyFormat) -> None:
-        self._keys = keys
+    With `ages` single keys are dropped some time after they were closed (see `age`): that is always right, it
+    only lets others go later.
+    """
+
+    def __init__(self, keys: KeyFormat, *, ages: bool = False) -> None:
+        self._keys, self._ages = keys, ages
         self._kind: Any = Intervals if keys.ordered else Pairs
-        self.upto, self.since = MIN_RANK, MAX_RANK  # closed: all up to the one, and from the other on
+        self.upto, self.since = NO_RANK, NO_RANK_ABOVE  # closed: all up to the one, and from the other on
         self._main: Any = self._kind()
         self._recent: Any = self._kind()
         self._forgotten: Any = self._kind()
+        self._young: Any = self._kind()  # closed since the latest ageing
 
     def known(self, keys: KeyFormat) -> ClosedKeys:
-        """The same, with more known of the types of keys: unsigned numbers are ranked otherwise."""
-        later = ClosedKeys(keys)
+        """The same, with more known of the types of keys: unsigned numbers may be ranked otherwise."""
+        later = ClosedKeys(keys, ages=self._ages)
         self._put_together()
-        a, b = self._main.a, self._main.b
-        if self._keys.ordered:
-            a, b = (keys.ranks(self._keys.hashes_of_ranks(ends)) for ends in (a, b))
-            later.upto, later.since = self.upto, self.since
-            if self.upto > MIN_RANK:
-                later.upto = _one(keys.ranks(self._keys.hashes_of_ranks(np.array([self.upto]))))
-            if self.since < MAX_RANK:
-                later.since = _one(keys.ranks(self._keys.hashes_of_ranks(np.array([self.since]))))
-        later._main = later._kind(a, b)
+        later._main, later._young = self._main, self._young
+        later.upto, later.since = self.upto, self.since
+        if self._keys.ordered and "unsigned" in keys.kinds and "unsigned" not in self._keys.kinds:
+            later._main, later._young = (type(s)(s.a ^ _SIGN, s.b ^ _SIGN) for s in (self._main, self._young))
+            later.upto = self.upto ^ MIN_RANK if self.upto >= 0 else NO_RANK
+            later.since = NO_RANK_ABOVE if self.since > MAX_RANK else max(0, self.since) ^ MIN_RANK
         return later
 
     def __len__(self) -> int:
@@ -121,9 +121,9 @@ class ClosedKeys:
         self._forgotten.mark(a, b, gone)
         found &= ~gone
         if self._keys.ordered:
-            if self.upto > MIN_RANK:
+            if self.upto > NO_RANK:
                 found |= a <= self.upto
-            if self.since < MAX_RANK:
+            if self.since < NO_RANK_ABOVE:
                 found |= a >= self.since
         return found
 
@@ -138,6 +138,13 @@ class ClosedKeys:
         if again.any():
             self._forgotten = self._forgotten.minus(self._kind.of(*(t[again] for t in terms)))
         self._recent = self._recent.union(self._kind.of(*(t[~again] for t in terms)))
+        if self._ages:
+            self._young = self._young.union(self._kind.of(*terms))
+        if self._keys.ordered:  # intervals have a rank on either side
+            if (terms[0] == MIN_RANK).any():
+                self.close_upto(MIN_RANK)
+            if (terms[0] == MAX_RANK).any():
+                self.close_since(MAX_RANK)
         self._tidy()
 
     def forget(self, keys: Keys) -> None:
@@ -151,17 +158,36 @@ class ClosedKeys:
         if single.any():
             self._forgotten = self._forgotten.union(self._kind.of(a[single], b[single]))
             self._tidy()
+        young = np.zeros(len(keys), np.bool_)
+        self._young.mark(a, b, young)
+        if young.any():
+            self._young = self._young.minus(self._kind.of(a[young], b[young]))
+
+    def age(self) -> None:
+        """Drop the single keys that were closed before the last time this was called."""
+        self._main, self._recent, self._forgotten = self._young, self._kind(), self._kind()
+        self._young = self._kind()
+
+    def single_ones(self, low: int, high: int) -> Keys:
+        """The single keys from one rank to another; of ordered keys only."""
+        low, high = max(low, MIN_RANK + 1), min(high, MAX_RANK - 1)
+        if low > high:
+            return Keys(np.empty(0, np.int64))
+        self._put_together()
+        part = self._main.between(low, high)
+        ranks = [np.arange(a, b + 1, dtype=np.int64) for a, b in zip(part.a, part.b, strict=True)]
+        return Keys(self._keys.hashes_of_ranks(np.concatenate(ranks) if ranks else part.a))
 
     def close_upto(self, rank: int) -> None:
         """Close all keys up to a rank."""
         if rank > self.upto:
-            self.upto = min(rank, MAX_RANK - 1)
+            self.upto = rank
             self._cut()
 
     def close_since(self, rank: int) -> None:
         """Close all keys from a rank on."""
         if rank < self.since:
-            self.since = max(rank, MIN_RANK + 1)
+            self.since = rank
             self._cut()
 
     # from and to a checkpoint
@@ -169,12 +195,14 @@ class ClosedKeys:
     def kept(self) -> tuple[dict[str, int], list[Int64s]]:
         """As plain numbers and arrays."""
         self._put_together()
-        return {"upto": self.upto, "since": self.since}, [self._main.a, self._main.b]
+        young = [self._young.a, self._young.b] if self._ages else []
+        return {"upto": self.upto, "since": self.since}, [self._main.a, self._main.b, *young]
 
     def restore(self, said: Mapping[str, int], arrays: list[Int64s]) -> None:
         """Go on from what was kept."""
         self.upto, self.since = said["upto"], said["since"]
-        self._main, self._recent, self._forgotten = self._kind(*arrays), self._kind(), self._kind()
+        self._main, self._recent, self._forgotten = self._kind(*arrays[:2]), self._kind(), self._kind()
+        self._young = self._kind(*arrays[2:])
 
     # parts of the above
 
@@ -195,4 +223,5 @@ class ClosedKeys:
     def _cut(self) -> None:
         """Single keys inside what is closed as a whole need not be remembered."""
         self._put_together()
-        self._main = self._main.between(self.upto + 1, self.since - 1)
+        inner = max(self.upto + 1, MIN_RANK), min(self.since - 1, MAX_RANK)
+        self._main, self._young = self._main.between(*inner), self._young.between(*inner)

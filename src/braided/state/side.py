@@ -245,7 +245,7 @@ class SideState:
 
         Rows that have an end are forgotten if it is before `oldest`.
         """
-        before, was_first = self.rows, self.first
+        before, was_first = self.live_rows, self.first
         here = slice(self.first - self.base, self.count - self.base)
         if self.ordered and not self.has_ends:
             self.first += int(np.searchsorted(self._times[here], oldest))
@@ -258,10 +258,8 @@ class SideState:
         in_order = self.ordered and not self.has_ends and self.window is None
         if not in_order and self._since_scan > self.rows // 2:
             self._compact(oldest)
-        if len(self._hashes) > 4 * max(self._lately, _MIN_ROWS):
-            self._resize(self.rows)
-        self._lately = max(self.rows, self._lately // 2)
-        return before - self.rows
+        self._give_back()
+        return before - self.live_rows
 
     def words(self, column: int) -> Int64s:
         """A stored column of whole numbers, of all rows held."""
@@ -308,7 +306,13 @@ class SideState:
         self.purged_rows += purged
         if 2 * self.gone_rows > self.rows:
             self.discard(self.gone_flags())
+            self._give_back()
         return int(purged)
+
+    def leave_out_gone(self) -> None:
+        """Give up all purged rows, at the price of a new index."""
+        if self.gone_rows:
+            self.discard(self.gone_flags(), entirely=True)
 
     def gone_flags(self) -> Bools:
         """Which of the rows held have been purged."""
@@ -348,15 +352,19 @@ class SideState:
             self._index_for(self.rows)
 
     def rows_since(self, oldest: int) -> int:
-        """How many rows are not older."""
+        """How many rows are not older, and not purged."""
+        if self.gone_rows:
+            return len(self.times_since(oldest))
         times = self.times_between(self.first, self.count)
         if self.ordered:
             return len(times) - int(np.searchsorted(times, oldest))
         return int(np.count_nonzero(times >= oldest))
 
     def times_since(self, oldest: int) -> Int64s:
-        """The times of the rows that are not older, oldest first."""
+        """The times of the rows that are not older and not purged, oldest first."""
         times = self.times_between(self.first, self.count)
+        if self.gone_rows:
+            times = times[~self.gone_flags()]
         ordered = times if self.ordered else np.sort(times)
         return ordered[np.searchsorted(ordered, oldest) :]
 
@@ -506,11 +514,12 @@ class SideState:
         rows, room = len(places), len(self._hashes)
         old, own_checks = [a[here].take(places, axis=0) for a in self._arrays()], self._owns_checks()
         self.base = self.first = 0
-        self.count, self.gone_rows = rows, 0
+        self.count = rows
         self.renumbered += 1
         self._grow_to(max(rows, 2 * room // 5), own_checks)  # half the room: the next batch needs some of it
         for new, values in zip(self._arrays(), old, strict=True):
             new[:rows] = values
+        self.gone_rows = int(np.count_nonzero(self._gone[:rows]))
         self._fell = index.last_fall(self._times[:rows], BOTTOMLESS_US)
         self._index_for(rows)
         self._recount()
@@ -541,6 +550,12 @@ class SideState:
             self._leaves = np.empty(size, np.int64)
         if self.window is not None or self.purges:
             self._checks = self._allocate("check", size, np.int64) if own_checks else self._hashes
+
+    def _give_back(self) -> None:
+        """Give room back that was not needed lately."""
+        if len(self._hashes) > 4 * max(self._lately, _MIN_ROWS):
+            self._resize(self.rows)
+        self._lately = max(self.rows, self._lately // 2)
 
     def _passed(self, was_first: int) -> None:
         """Rows at the front have been forgotten."""
