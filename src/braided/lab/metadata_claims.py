@@ -186,16 +186,24 @@ def _figure_11(cells: Cells, arrival: str) -> Iterator[Claim]:
     scan = _total_time(runs["scanning", 1], runs["scanning", 100])
     yield Claim(
         f"Figure 11, {arrival}: immediate purging takes more time than batch purging, if purging scans",
-        "more", f"time {scan:.2f} of batch purging's", "reproduced" if scan > 1 else "not reproduced",
+        "more", f"time {scan:.2f} of batch purging's", _more(scan),
         f"rows scanned: {_scanned(runs['scanning', 1])} and {_scanned(runs['scanning', 100])}",
     )  # fmt: skip
     keyed = _total_time(runs["keyed", 1], runs["keyed", 100])
     yield Claim(
         f"Ours, {arrival}: keyed purging removes the gap", "(ours: at most 1.05)",
         f"time {keyed:.2f} of batch purging's, where with scans it is {scan:.2f}",
-        _at_most(keyed, _GAP, max(_GAP, scan)),
-        f"keys looked up: {_scanned(runs['keyed', 1])} and {_scanned(runs['keyed', 100])}",
+        _at_most(keyed, _GAP, max(_GAP, scan)) if scan > _GAP else "not reproduced",
+        f"keys looked up: {_scanned(runs['keyed', 1])} and {_scanned(runs['keyed', 100])}"
+        + ("" if scan > _GAP else "; scans make no gap here either: the state is too small"),
     )  # fmt: skip
+
+
+def _more(found: float) -> Verdict:
+    """More than one; a few per cent are within what runs differ by."""
+    if found > _GAP:
+        return "reproduced"
+    return "same direction" if found > 1 else "not reproduced"
 
 
 def _scanned(curves: list[Curve]) -> str:

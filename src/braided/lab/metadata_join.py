@@ -114,7 +114,9 @@ def _queues(given: Mapping[str, Any], whole: Whole, seed: int) -> Runs:
         "random, sequential, in quotas": bd.Scheduling("random", "sequential", quota=quota, seed=seed),
     }
     return {
-        name: lambda scheduling=scheduling: run_mjoin(_batches(whole, scheduling), 1)  # type: ignore[misc]
+        name: lambda scheduling=scheduling: run_mjoin(  # type: ignore[misc]
+            _batches(whole, scheduling), 1, index=given["index"]["queues"]
+        )
         for name, scheduling in schedules.items()
     }
 
@@ -125,7 +127,9 @@ def _bulk(given: Mapping[str, Any], quota: int, whole: Whole, seed: int, folder:
     records = whole["access"].num_rows - whole["access"].column("punctuation").true_count
     memory_rows = round(given["memory_share"] * (records + whole["news"].num_rows))
     return {
-        "mjoin": lambda: run_mjoin(_batches(whole, ours), max(given["purge_every"])),
+        "mjoin": lambda: run_mjoin(
+            _batches(whole, ours), max(given["purge_every"]), index=given["index"]["bulk"]
+        ),
         "xjoin": lambda: run_xjoin(_batches(whole, theirs)),
         "xjoin, a tenth of memory": lambda: run_xjoin(_batches(whole, theirs), memory_rows, folder),
     }
@@ -134,7 +138,9 @@ def _bulk(given: Mapping[str, Any], quota: int, whole: Whole, seed: int, folder:
 def _fine(given: Mapping[str, Any], whole: Whole) -> Runs:
     batches = at_punctuations(whole, given["top"])
     runs: Runs = {
-        f"{name} purge, every {every}": lambda purge=purge, every=every: run_mjoin(batches, every, purge)  # type: ignore[misc]
+        f"{name} purge, every {every}": lambda purge=purge, every=every: run_mjoin(  # type: ignore[misc]
+            batches, every, purge, given["index"]["fine"]
+        )
         for name, purge in (("keyed", KeyedPurge), ("scanning", ScanningPurge))
         for every in given["purge_every"]
     }

@@ -4,7 +4,7 @@ The clock (CPU time of this process) runs while a join works; making its batches
 outside, for all of them. XJoin knows no punctuations: it gets batches without them. A row that can be dropped
 on the fly is stored by the engine for the length of its batch; where a batch has rows of one stream only, so
 that they can be told, such rows are not counted as inserted and purged. `compared` are rows met along chains
-of the index, of the key or not; `scanned` what purging looked at: stored rows, or keys that it looked up.
+of the index or in a scan, of the key or not; `scanned` is what purging looked at: stored rows, or keys.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import braided as bd
 from braided.lab.news import ACCESS, NEWS
 from braided.lab.xjoin import XJoin
 from braided.operators.tree import Tree
+from braided.query.tuning import Index
 from braided.runtime.closures import Closures
 from braided.runtime.engine import Engine
 from braided.state.closed_keys import Keys
@@ -70,10 +71,10 @@ class Curve:
         return np.asarray(np.sum([self.deciles(name) for name in COUNTS], axis=0))
 
 
-def news_query(every: int) -> bd.JoinQuery:
+def news_query(every: int, index: Index = "auto") -> bd.JoinQuery:
     """The paper's join, purging after so many punctuations."""
     streams = [bd.Stream("news", "sno", unique=True), bd.Stream("access", "sno", punctuation="punctuation")]
-    return bd.JoinQuery(streams, tuning=bd.Tuning(purge=bd.BatchPurge(every)))
+    return bd.JoinQuery(streams, tuning=bd.Tuning(index=index, purge=bd.BatchPurge(every)))
 
 
 class KeyedPurge(Closures):
@@ -103,9 +104,11 @@ class ScanningPurge(KeyedPurge):
         return found
 
 
-def run_mjoin(batches: Iterable[Batch], every: int, purge: type[KeyedPurge] = KeyedPurge) -> Curve:
+def run_mjoin(
+    batches: Iterable[Batch], every: int, purge: type[KeyedPurge] = KeyedPurge, index: Index = "auto"
+) -> Curve:
     """The engine over batches of news and access."""
-    query = news_query(every)
+    query = news_query(every, index)
     engine = Engine(query, repeatable=True)
     engine.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
     assert engine.tree.root.keys is not None
