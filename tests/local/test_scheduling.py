@@ -152,3 +152,11 @@ def test_scheduling_makes_the_batches_alone() -> None:
     seen: list[bd.BatchReport] = []
     bd.run_local(query, tables, scheduling=bd.Scheduling(), on_batch=seen.append)
     assert [dict(r.rows) for r in seen] == [{"b": 0, "a": 1}, {"b": 1, "a": 0}]
+
+
+def test_empty_queues_end_at_once() -> None:
+    query, tables = two([1, 2], [1, -1], punctuation="p")
+    for some in ({"a"}, {"b"}, {"a", "b"}):
+        emptied = {n: t.slice(0, 0) if n in some else t for n, t in tables.items()}
+        for scheduling in schedules(1):
+            assert bd.run_local(query, emptied, scheduling=scheduling).num_rows == 0
