@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
     from braided.query.overload import Overload
     from braided.query.promises import RangePunctuation
+    from braided.query.scheduling import Scheduling
     from braided.query.stream import Stream
     from braided.query.tuning import BatchPurge, Tuning
     from braided.query.windows import CountWindow
@@ -34,6 +35,7 @@ _HOMES = {
     "Overload": "query.overload",
     "LocalJoin": "local.local_join",
     "RangePunctuation": "query.promises",
+    "Scheduling": "query.scheduling",
     "Statistics": "policies.statistics",
     "Stream": "query.stream",
     "StreamStatistics": "policies.statistics",
@@ -68,6 +70,7 @@ __all__ = [
     "LocalJoin",
     "Overload",
     "RangePunctuation",
+    "Scheduling",
     "Statistics",
     "Stream",
     "StreamStatistics",

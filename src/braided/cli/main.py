@@ -33,7 +33,12 @@ app = typer.Typer(
     help="Braided: the adaptive multi-way stream join.", no_args_is_help=True, add_completion=False
 )
 BENCHMARKS = ("engine", "spark")
-LABS = {"driver-selection": "driver_selection", "jaqpot": "jaqpot", "window-join": "window_join"}
+LABS = {
+    "driver-selection": "driver_selection",
+    "jaqpot": "jaqpot",
+    "metadata-join": "metadata_join",
+    "window-join": "window_join",
+}
 
 
 def _version(asked: bool) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from braided.local.activation import BatchReport, activations
+from braided.local.activation import Activation, BatchReport, activations
+from braided.local.scheduling import scheduled
 from braided.query.durations import Duration
-from braided.query.errors import InvalidType, UnknownName
+from braided.query.errors import InvalidType, InvalidValue, UnknownName
 from braided.query.join_query import JoinQuery
+from braided.query.scheduling import Scheduling
 from braided.runtime.engine import Engine
 from braided.runtime.intake import as_batch
 from braided.state.storable import no_results
@@ -27,13 +29,15 @@ def run_local(
     batch_rows: int | None = None,
     batch_period: Duration | None = None,
     buffer_rows: int | None = None,
+    scheduling: Scheduling | None = None,
     on_batch: Callable[[BatchReport], object] | None = None,
 ) -> pa.Table:
     """Join tables as streams whose rows arrive in table order; all results as one table.
 
     A batch is `batch_rows` rows of each stream (50,000 if neither is given), or the rows of one
     `batch_period` of event time; then `buffer_rows` bounds how many rows of a stream may wait for the end of
-    the period, and rows that find the buffer full come in the next one. `on_batch` is told of every batch.
+    the period, and rows that find the buffer full come in the next one. With `scheduling` all rows wait in
+    queues, and a batch is some rows of one of them. `on_batch` is told of every batch.
     Rows that come later than their stream's `lateness` allows are set aside; how many is logged as a warning.
     """
     if on_batch is not None and not callable(on_batch):
@@ -43,7 +47,11 @@ def run_local(
     engine.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
     spent = passed = 0.0
-    for number, now in enumerate(activations(query, whole, batch_rows, batch_period, buffer_rows)):
+    if scheduling is None:
+        batches = activations(query, whole, batch_rows, batch_period, buffer_rows)
+    else:
+        batches = _scheduled(query, whole, scheduling, (batch_rows, batch_period, buffer_rows))
+    for number, now in enumerate(batches):
         began = time.process_time()
         results = list(engine.step(engine.accept(now.batch, borrow=True), eager=False))
         seconds = time.process_time() - began
@@ -58,6 +66,16 @@ def run_local(
         _log.info("the CPU was idle for %.1f %% of the time between activations", 100 * (1 - spent / passed))
     _warn_of_late_rows(engine)
     return pa.concat_tables(found) if found else no_results(engine.schema)
+
+
+def _scheduled(
+    query: JoinQuery, whole: Mapping[str, pa.RecordBatch], scheduling: Scheduling, others: tuple[object, ...]
+) -> Iterator[Activation]:
+    if any(other is not None for other in others):
+        raise InvalidValue(
+            "run_local: scheduling makes the batches; give it without batch_rows, batch_period, buffer_rows"
+        )
+    return scheduled(query, whole, scheduling)
 
 
 def _whole(query: JoinQuery, tables: Mapping[str, Any]) -> dict[str, pa.RecordBatch]:

@@ -424,7 +424,7 @@ class Engine:
         """Forget what promises allow; inputs without rows are a good moment."""
         if self.closures is None:
             return
-        idle = not any(a and len(a.rows) for a in arrivals)
+        idle = not any(a and (len(a.rows) or a.punctuations) for a in arrivals)
         for counters, purged in zip(self.counters, self.closures.purge(self.tree, idle=idle), strict=True):
             counters.purged_rows += purged
 
