@@ -59,8 +59,7 @@ def the_oracle(query: bd.JoinQuery, tables: dict[str, pa.Table]) -> pa.Table:
     return expected(plainly(query), bare(tables))
 
 
-@pytest.mark.parametrize("options", PURGES, ids=str)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "options"), enumerate([*PURGES, *PURGES[:2]]), ids=str)
 def test_oracle_every_pair_of_promises_changes_nothing(seed: int, options: dict[str, Any]) -> None:
     for one in KINDS:
         for other in KINDS:
@@ -74,7 +73,7 @@ def test_oracle_every_pair_of_promises_changes_nothing(seed: int, options: dict[
 
 @pytest.mark.parametrize("streams", [3, 4, 5])
 @pytest.mark.parametrize("plan", ["mjoin", "linear"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_oracle_several_streams_in_any_plan(seed: int, plan: Any, streams: int) -> None:
     rng = np.random.default_rng(seed)
     kinds = tuple(rng.choice(KINDS[1:], streams).tolist())
