@@ -59,7 +59,7 @@ def the_oracle(query: bd.JoinQuery, tables: dict[str, pa.Table]) -> pa.Table:
     return expected(plainly(query), bare(tables))
 
 
-@pytest.mark.parametrize(("seed", "options"), enumerate([*PURGES, *PURGES[:2]]), ids=str)
+@pytest.mark.parametrize(("seed", "options"), list(enumerate([*PURGES, *PURGES[:2]])), ids=str)
 def test_oracle_every_pair_of_promises_changes_nothing(seed: int, options: dict[str, Any]) -> None:
     for one in KINDS:
         for other in KINDS:
