@@ -449,6 +449,17 @@ def test_the_smallest_and_the_largest_key_are_closed_like_others(type_: pa.DataT
     assert live_rows(live) == {"a": 0, "b": 0}
 
 
+def test_a_range_may_close_everything() -> None:
+    ranged = [bd.Stream(n, "k", punctuation=bd.RangePunctuation("p", "k")) for n in "ab"]
+    live = bd.LocalJoin(bd.JoinQuery(ranged, tuning=bd.Tuning(purge="immediate")))
+    live.push({n: access(1, 2, 3) for n in "ab"})
+    everything = keyed(2**63 - 1, p=pa.array([True]))
+    live.push(dict.fromkeys("ab", everything))
+    assert live_rows(live) == {"a": 0, "b": 0}
+    with pytest.raises(bd.BraidedError, match="closed all keys up to a larger k"):
+        live.push({"a": access(5)})
+
+
 def test_rows_purged_from_intermediates_do_not_come_back() -> None:
     """Intermediates made anew after rationing held keys that were complete."""
     streams = [bd.Stream(n, "k", punctuation="p") for n in "abc"]

@@ -115,11 +115,7 @@ class ClosedKeys:
     def contains(self, keys: Keys) -> Bools:
         """Which keys are closed."""
         a, b = self._terms(keys)
-        found, gone = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
-        self._main.mark(a, b, found)
-        self._recent.mark(a, b, found)
-        self._forgotten.mark(a, b, gone)
-        found &= ~gone
+        found = self._single(a, b)
         if self._keys.ordered:
             if self.upto > NO_RANK:
                 found |= a <= self.upto
@@ -150,11 +146,7 @@ class ClosedKeys:
     def forget(self, keys: Keys) -> None:
         """Single keys that all streams are closed for: no need to remember them."""
         a, b = self._terms(keys)
-        single, gone = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
-        self._main.mark(a, b, single)
-        self._recent.mark(a, b, single)
-        self._forgotten.mark(a, b, gone)
-        single &= ~gone
+        single = self._single(a, b)
         if single.any():
             self._forgotten = self._forgotten.union(self._kind.of(a[single], b[single]))
             self._tidy()
@@ -212,6 +204,15 @@ class ClosedKeys:
         ranks = self._keys.ranks(keys.hashes)
         return ranks, ranks
 
+    def _single(self, a: Int64s, b: Int64s) -> Bools:
+        """Which keys, given as their terms, are remembered one by one."""
+        found, gone = np.zeros(len(a), np.bool_), np.zeros(len(a), np.bool_)
+        self._main.mark(a, b, found)
+        self._recent.mark(a, b, found)
+        self._forgotten.mark(a, b, gone)
+        found &= ~gone
+        return found
+
     def _tidy(self) -> None:
         if len(self._recent) + len(self._forgotten) > max(_FEW, len(self._main) // 4):
             self._put_together()
@@ -223,5 +224,5 @@ class ClosedKeys:
     def _cut(self) -> None:
         """Single keys inside what is closed as a whole need not be remembered."""
         self._put_together()
-        inner = max(self.upto + 1, MIN_RANK), min(self.since - 1, MAX_RANK)
+        inner = min(max(self.upto + 1, MIN_RANK), MAX_RANK), max(min(self.since - 1, MAX_RANK), MIN_RANK)
         self._main, self._young = self._main.between(*inner), self._young.between(*inner)
