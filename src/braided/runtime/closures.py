@@ -248,7 +248,7 @@ class Closures:
                     closed.close_since(int(ranks.min()) + 1)
                 self._moves += len(keys)
         elif stream.arrival != "any":
-            over += self._clusters(i, keys, whole=arrival.brought)
+            over += self._clusters(i, keys, whole=arrival.brought and arrival.whole)
         if arrival.upto is not None:
             closed.close_upto(_first(self._keys.ranks(np.array([arrival.upto]))))
             self._moves += arrival.punctuations

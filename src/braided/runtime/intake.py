@@ -42,9 +42,7 @@ class Arrival:
     upto: int | None = None  # the hash of the key up to which they close all
     violations: int = 0  # rows that broke a promise, left out
     keys: Keys | None = None  # of its rows, each once, where streams promise something
-    brought: bool = (
-        False  # whether the stream brought rows in this batch, here or elsewhere, and all can join
-    )
+    brought: bool = False  # whether the stream brought any row in this batch, here or elsewhere
 
     @property
     def whole(self) -> bool:
@@ -97,7 +95,7 @@ class Intake:
 
     def largest(self, keys: Keys) -> int | None:
         """The hash of the largest of some keys; None if there are none."""
-        return int(keys.hashes[np.argmax(self._keys.ranks(keys.hashes))]) if len(keys) else None
+        return self._keys.largest(keys.hashes) if len(keys) else None
 
     def stored_keys(self, batch: pa.RecordBatch) -> Keys:
         """The keys of rows of stored columns; null ones are left out."""
@@ -138,7 +136,7 @@ class Intake:
             null_keys=null_keys,
             null_times=0 if timed is None else int((~timed).sum()),
             newest_us=event.newest_us,
-            brought=batch.num_rows > 0 and late is None and keep is None and keyed is None,
+            brought=batch.num_rows > 0,
         )
 
     def empty(self) -> Arrival:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from braided.query.errors import BraidedError, InvalidValue
+from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.query.values import plain
 from braided.runtime.closures import Closures
@@ -225,19 +225,8 @@ class Bucket:
         return Chunks(self._state, meta, f"bucket {self._number}")
 
     def _closed_keys(self, meta: Meta) -> dict[str, Int64s]:
-        number = meta.closures["chunk"]
-        self._closed_before = self._state.get_chunk(number)
-        try:
-            if self._closed_before is None:
-                raise InvalidValue("it is missing")
-            batch = blobs.decode(self._closed_before)
-            batch.validate(full=True)
-            return as_arrays(batch)
-        except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
-            raise InvalidValue(
-                f"the checkpoint's state is damaged: bucket {self._number}, closed keys, chunk {number}: "
-                f"{wrong}; go back to an undamaged copy of the checkpoint, or start a new one"
-            ) from None
+        self._closed_before, batch = self._chunks(meta).load(meta.closures["chunk"], "closed keys")
+        return as_arrays(batch)
 
     def _same_plan(self, meta: Meta) -> bool:
         """Whether the state was written by the plan that is run now; intermediates are made anew else."""
@@ -264,7 +253,7 @@ class Bucket:
             arrivals[i] = dataclasses.replace(
                 judged,
                 **closing,
-                brought=any(p.rows_total for p in mine) and not any(p.dropped for p in mine) and judged.whole,
+                brought=any(p.rows_total for p in mine) and not any(p.dropped for p in mine),
                 rows_in=int(sum(p.rows_in for p in mine)),
                 null_keys=int(sum(p.null_keys for p in mine)),
                 null_times=int(sum(p.null_times for p in mine)),

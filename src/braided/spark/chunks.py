@@ -63,21 +63,24 @@ class Chunks:
 
     def read(self, stream: str, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
         """A chunk's rows in today's columns; a damaged one raises."""
-        where = f"{self._where}, stream {stream!r}, chunk {chunk.number}"
-        data = self._state.get_chunk(chunk.number)
+        return conform(self.load(chunk.number, f"stream {stream!r}", chunk.rows)[1], schema)
+
+    def load(self, number: int, of: str, rows: int | None = None) -> tuple[bytes, pa.RecordBatch]:
+        """A chunk's bytes and what is in them, if it is whole and has so many rows."""
+        data = self._state.get_chunk(number)
         try:
             if data is None:
                 raise InvalidValue("it is missing")
             batch = blobs.decode(data)
-            if batch.num_rows != chunk.rows:
-                raise InvalidValue(f"it has {batch.num_rows} rows instead of {chunk.rows}")
+            if rows is not None and batch.num_rows != rows:
+                raise InvalidValue(f"it has {batch.num_rows} rows instead of {rows}")
             batch.validate(full=True)
         except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
             raise InvalidValue(
-                f"the checkpoint's state is damaged: {where}: {wrong}; "
+                f"the checkpoint's state is damaged: {self._where}, {of}, chunk {number}: {wrong}; "
                 "go back to an undamaged copy of the checkpoint, or start a new one"
             ) from None
-        return conform(batch, schema)
+        return data, batch
 
     def gone_again(self, chunks: Sequence[Chunk], side: SideState) -> None:
         """A side was filled from its chunks: mark the rows that had gone, and say where each chunk lies."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from braided.runtime.intake import split
@@ -66,8 +65,7 @@ class Packer:
             return
         column = to_storable(batch.column(upto)).drop_null()
         if len(column):
-            hashes = keys.hashes([column], len(column))
-            largest = int(hashes[np.argmax(keys.ranks(hashes))])
+            largest = keys.largest(keys.hashes([column], len(column)))
             count = batch.num_rows
             yield from bucketing.to_all(lambda first: punctuations.upto(largest, count if first else 0))
 

@@ -107,11 +107,6 @@ class ClosedKeys:
         """How many single keys are remembered."""
         return int(self._main.keys + self._recent.keys - self._forgotten.keys)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes they take."""
-        return int(self._main.nbytes + self._recent.nbytes + self._forgotten.nbytes)
-
     def contains(self, keys: Keys) -> Bools:
         """Which keys are closed."""
         a, b = self._terms(keys)

@@ -33,11 +33,6 @@ class KeySet:
         """How many entries are stored."""
         return len(self.a)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the entries."""
-        return int(self.a.nbytes + self.b.nbytes)
-
 
 class Intervals(KeySet):
     """Ranks, as intervals from `a` to `b`."""

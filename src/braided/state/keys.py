@@ -58,8 +58,20 @@ class KeyFormat:
 
     def ranks(self, hashes: Int64s) -> Int64s:
         """Whole numbers in the order of the keys that have these hashes; of ordered keys only."""
-        words = np.empty(len(hashes), np.int64)
-        hashing.unhash_words(hashes, words)
+        return self._turned(_unhashed(hashes))
+
+    def hashes_of_ranks(self, ranks: Int64s) -> Int64s:
+        """What `ranks` undoes."""
+        out = np.empty(len(ranks), np.int64)
+        hashing.hash_words(self._turned(ranks), out)
+        return out
+
+    def largest(self, hashes: Int64s) -> int:
+        """The hash of the largest key among those that have these hashes; of ordered keys only."""
+        return int(hashes[np.argmax(self.ranks(hashes))])
+
+    def _turned(self, words: Int64s) -> Int64s:
+        """From words to ranks, and back."""
         kind = self.kinds[0]
         if kind == "unsigned":
             return words ^ np.int64(-1 << 63)
@@ -67,23 +79,9 @@ class KeyFormat:
             return np.where(words < 0, words ^ np.int64((1 << 63) - 1), words)
         return words
 
-    def hashes_of_ranks(self, ranks: Int64s) -> Int64s:
-        """What `ranks` undoes."""
-        kind = self.kinds[0]
-        words = ranks
-        if kind == "unsigned":
-            words = ranks ^ np.int64(-1 << 63)
-        elif kind in _FLOATS:
-            words = np.where(ranks < 0, ranks ^ np.int64((1 << 63) - 1), ranks)
-        out = np.empty(len(words), np.int64)
-        hashing.hash_words(words, out)
-        return out
-
     def values(self, hashes: Int64s) -> pa.Array:
         """The keys that have these hashes; of ordered keys only."""
-        words = np.empty(len(hashes), np.int64)
-        hashing.unhash_words(hashes, words)
-        kind = self.kinds[0]
+        words, kind = _unhashed(hashes), self.kinds[0]
         if kind in ("signed", "small unsigned"):
             return pa.array(words)
         if kind == "unsigned":
@@ -257,6 +255,12 @@ def _words(column: pa.Array, kind: str, seed: int) -> Int64s:
     _, data = column.buffers()
     start = column.offset
     return np.frombuffer(data, np.int64)[start : start + len(column)] if data else _no_words(column)
+
+
+def _unhashed(hashes: Int64s) -> Int64s:
+    words = np.empty(len(hashes), np.int64)
+    hashing.unhash_words(hashes, words)
+    return words
 
 
 def _hashed(where: Int64s, data: Any, seed: int) -> Int64s:
