@@ -41,6 +41,46 @@ def in_pairs(hashes, checks, some_hashes, some_checks, out):
             at -= 1
 
 
+CLOSED, FORGOTTEN = 1, 2
+
+
+@inlined
+def _slot(hashes, checks, states, shift, hash_, check):
+    """Where a key is in a table of keys, or would be; at least one slot is free (its state is 0)."""
+    slot = slot_of(hash_, shift)
+    while states[slot] != 0 and not (hashes[slot] == hash_ and checks[slot] == check):
+        slot = (slot + 1) & (states.shape[0] - 1)
+    return slot
+
+
+@kernel
+def states_of(hashes, checks, states, shift, some_hashes, some_checks, out):
+    """The states of some keys in a table; 0 if they are not there."""
+    for i in range(some_hashes.shape[0]):
+        out[i] = states[_slot(hashes, checks, states, shift, some_hashes[i], some_checks[i])]
+
+
+@kernel
+def set_states(hashes, checks, states, shift, some_hashes, some_checks, state):
+    """Enter keys with a state; how many are new in the table, and how many have another state now."""
+    new = changed = 0
+    for i in range(some_hashes.shape[0]):
+        slot = _slot(hashes, checks, states, shift, some_hashes[i], some_checks[i])
+        new += states[slot] == 0
+        changed += states[slot] != state
+        hashes[slot], checks[slot], states[slot] = some_hashes[i], some_checks[i], state
+    return new, changed
+
+
+@kernel
+def move(hashes, checks, states, to_hashes, to_checks, to_states, shift):
+    """Enter all keys of a table into another, that has none."""
+    for i in range(states.shape[0]):
+        if states[i] != 0:
+            slot = _slot(to_hashes, to_checks, to_states, shift, hashes[i], checks[i])
+            to_hashes[slot], to_checks[slot], to_states[slot] = hashes[i], checks[i], states[i]
+
+
 @kernel
 def first_ones(hashes, checks, table, shift, out):
     """Which keys come for the first time; `table` has more slots than there are keys, all -1."""

@@ -1,4 +1,4 @@
-"""Collecting fixed-width values at given positions out of several Arrow chunks, without joining them.
+"""Collecting values at given positions out of several Arrow chunks, without joining them.
 
 Chunk c holds positions `starts[c] <= p < starts[c + 1]`; `addresses[c]` is where its values begin.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.memory import kernel, load_int8, load_int16, load_int32, load_int64
+from braided.kernels.memory import copy_bytes, inlined, kernel, load_int8, load_int16, load_int32, load_int64
 
 
 @kernel
@@ -66,3 +66,32 @@ def gather_bits(addresses, first_bits, chunk, offset, out):
         else:
             bit = first_bits[c] + offset[i]
             out[i] = (load_int8(addresses[c], bit >> 3) >> (bit & 7)) & 1
+
+
+@inlined
+def _begin(addresses, wide, c, i):
+    """Where text i of a chunk begins; its offsets have 64 bits if `wide`, else 32."""
+    return load_int64(addresses[c], i) if wide else load_int32(addresses[c], i)
+
+
+@kernel
+def text_offsets(addresses, wide, chunk, offset, out):
+    """Where each text lies, put one after the other, from 0 on; how many bytes there are."""
+    at = 0
+    out[0] = 0
+    for i in range(chunk.shape[0]):
+        c, row = chunk[i], offset[i]
+        at += _begin(addresses, wide, c, row + 1) - _begin(addresses, wide, c, row)
+        out[i + 1] = at
+    return at
+
+
+@kernel
+def gather_texts(addresses, texts, wide, chunk, offset, out):
+    """Texts one after the other, to the address `out`; `texts` is where each chunk's bytes begin."""
+    for i in range(chunk.shape[0]):
+        c, row = chunk[i], offset[i]
+        begin = _begin(addresses, wide, c, row)
+        size = _begin(addresses, wide, c, row + 1) - begin
+        copy_bytes(out, texts[c] + begin, size)
+        out += size

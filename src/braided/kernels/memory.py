@@ -18,6 +18,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 inlined = njit(nogil=True, inline="always", error_model="numpy")
@@ -69,3 +70,18 @@ def _lowest_bit(typing_context: Any, bits: Any) -> Any:
 
 
 lowest_bit: Any = intrinsic(_lowest_bit)
+
+
+def _copy_bytes(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+    """Copy bytes from one address to another; they do not overlap."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        places = [builder.inttoptr(at, ir.IntType(8).as_pointer()) for at in arguments[:2]]
+        raw_memcpy: Any = cgutils.raw_memcpy
+        raw_memcpy(builder, *places, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+copy_bytes: Any = intrinsic(_copy_bytes)

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from braided.kernels import alternate, counting, gather, hashing, index, probe, tables
+from braided.kernels import alternate, closing, counting, gather, hashing, index, probe, tables
 
 
 def warm_up() -> float:
@@ -23,6 +23,7 @@ def warm_up() -> float:
     _index_and_counting()
     _probe()
     _gather()
+    _closing()
     return time.perf_counter() - began
 
 
@@ -94,3 +95,22 @@ def _gather() -> None:
     gather.gather_2_bytes(addresses, chunk, offset, np.zeros(1, np.int16))
     gather.gather_1_byte(addresses, chunk, offset, np.zeros(1, np.int8))
     gather.gather_bits(_longs(0), _longs(0), chunk, offset, np.zeros(1, np.uint8))
+    texts, wide = np.zeros(1, np.int8), _longs(0, 0)
+    for places, is_wide in ((_ints(0, 0), False), (wide, True)):
+        addresses = _longs(places.ctypes.data)
+        gather.text_offsets(addresses, is_wide, chunk, offset, places)
+        gather.gather_texts(addresses, _longs(texts.ctypes.data), is_wide, chunk, offset, texts.ctypes.data)
+
+
+def _closing() -> None:
+    hashes, link, head, out = _longs(1), _ints(-1), np.full(64, -1, np.int32), np.zeros(1, np.bool_)
+    gone = np.zeros(1, np.bool_)
+    closing.first_ones(hashes, hashes, head.copy(), 58, out)
+    closing.held(hashes, hashes, gone, link, head, 58, 0, 0, hashes, hashes, out)
+    closing.mark_gone(hashes, hashes, gone, link, head, 58, 0, 0, hashes, hashes)
+    closing.in_intervals(hashes, hashes, hashes, out)
+    closing.in_pairs(hashes, hashes, hashes, hashes, out)
+    table = np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(64, np.int8)
+    closing.set_states(*table, 58, hashes, hashes, np.int8(closing.CLOSED))
+    closing.states_of(*table, 58, hashes, hashes, np.zeros(1, np.int8))
+    closing.move(*table, *(np.zeros_like(part) for part in table), 58)

@@ -1,7 +1,8 @@
 """The keys one stream is closed for: state of its own, as small as it can be kept.
 
-All keys up to a rank, all from a rank on, and single ones. Single keys go into `_recent`, and from time to
-time into `_main`; keys that every stream is closed for are *forgotten*: nothing can come of them any more.
+All keys up to a rank, all from a rank on, and single ones. What becomes of single keys goes into a table,
+`_recent`, and from time to time into a set, `_main`; keys that every stream is closed for are *forgotten*:
+nothing can come of them any more.
 What is a member never depends on when the parts were put together.
 """
 
@@ -15,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from braided.kernels import closing
-from braided.state.key_sets import MAX_RANK, MIN_RANK, Intervals, Pairs
+from braided.state.key_sets import MAX_RANK, MIN_RANK, Intervals, KeyTable, Pairs
 from braided.state.keys import Bools, Int64s, KeyFormat
 
-_FEW = 1024
+_FEW = 1 << 16
 _SIGN = np.int64(MIN_RANK)
 NO_RANK, NO_RANK_ABOVE = MIN_RANK - 1, MAX_RANK + 1
 
@@ -82,8 +83,8 @@ class ClosedKeys:
         self._kind: Any = Intervals if keys.ordered else Pairs
         self.upto, self.since = NO_RANK, NO_RANK_ABOVE  # closed: all up to the one, and from the other on
         self._main: Any = self._kind()
-        self._recent: Any = self._kind()
-        self._forgotten: Any = self._kind()
+        self._recent = KeyTable()
+        self.count = 0  # how many single keys are remembered
         self._young: Any = self._kind()  # closed since the latest ageing
 
     def known(self, keys: KeyFormat) -> ClosedKeys:
@@ -91,7 +92,7 @@ class ClosedKeys:
         later = ClosedKeys(keys, ages=self._ages)
         self._put_together()
         later._main, later._young = self._main, self._young
-        later.upto, later.since = self.upto, self.since
+        later.upto, later.since, later.count = self.upto, self.since, self.count
         if self._keys.ordered and "unsigned" in keys.kinds and "unsigned" not in self._keys.kinds:
             later._main, later._young = (type(s)(s.a ^ _SIGN, s.b ^ _SIGN) for s in (self._main, self._young))
             later.upto = self.upto ^ MIN_RANK if self.upto >= 0 else NO_RANK
@@ -100,22 +101,17 @@ class ClosedKeys:
 
     def __len__(self) -> int:
         """How many entries are searched for a key."""
-        return len(self._main) + len(self._recent) + len(self._forgotten)
-
-    @property
-    def count(self) -> int:
-        """How many single keys are remembered."""
-        return int(self._main.keys + self._recent.keys - self._forgotten.keys)
+        return len(self._main) + len(self._recent)
 
     def contains(self, keys: Keys) -> Bools:
         """Which keys are closed."""
-        a, b = self._terms(keys)
-        found = self._single(a, b)
-        if self._keys.ordered:
+        found = self._single(keys)
+        if self._keys.ordered and (self.upto > NO_RANK or self.since < NO_RANK_ABOVE):
+            ranks = self._keys.ranks(keys.hashes)
             if self.upto > NO_RANK:
-                found |= a <= self.upto
+                found |= ranks <= self.upto
             if self.since < NO_RANK_ABOVE:
-                found |= a >= self.since
+                found |= ranks >= self.since
         return found
 
     def add(self, keys: Keys) -> None:
@@ -123,12 +119,8 @@ class ClosedKeys:
         new = keys.pick(~self.contains(keys))
         if not len(new):
             return
-        terms = self._terms(new)
-        again = np.zeros(len(new), np.bool_)
-        self._forgotten.mark(*terms, again)
-        if again.any():
-            self._forgotten = self._forgotten.minus(self._kind.of(*(t[again] for t in terms)))
-        self._recent = self._recent.union(self._kind.of(*(t[~again] for t in terms)))
+        self.count += self._recent.put(*new.words, closing.CLOSED)
+        terms = self._terms(*new.words)
         if self._ages:
             self._young = self._young.union(self._kind.of(*terms))
         if self._keys.ordered:  # intervals have a rank on either side
@@ -140,20 +132,19 @@ class ClosedKeys:
 
     def forget(self, keys: Keys) -> None:
         """Single keys that all streams are closed for: no need to remember them."""
-        a, b = self._terms(keys)
-        single = self._single(a, b)
-        if single.any():
-            self._forgotten = self._forgotten.union(self._kind.of(a[single], b[single]))
+        single = keys.pick(self._single(keys))
+        if len(single):
+            self.count -= self._recent.put(*single.words, closing.FORGOTTEN)
             self._tidy()
-        young = np.zeros(len(keys), np.bool_)
-        self._young.mark(a, b, young)
-        if young.any():
-            self._young = self._young.minus(self._kind.of(a[young], b[young]))
+        if len(self._young):
+            young, terms = np.zeros(len(keys), np.bool_), self._terms(*keys.words)
+            self._young.mark(*terms, young)
+            self._young = self._young.minus(self._kind.of(*(t[young] for t in terms)))
 
     def age(self) -> None:
         """Drop the single keys that were closed before the last time this was called."""
-        self._main, self._recent, self._forgotten = self._young, self._kind(), self._kind()
-        self._young = self._kind()
+        self._main, self._recent, self._young = self._young, KeyTable(), self._kind()
+        self.count = self._main.keys
 
     def single_ones(self, low: int, high: int) -> Keys:
         """The single keys from one rank to another; of ordered keys only."""
@@ -188,36 +179,46 @@ class ClosedKeys:
     def restore(self, said: Mapping[str, int], arrays: list[Int64s]) -> None:
         """Go on from what was kept."""
         self.upto, self.since = said["upto"], said["since"]
-        self._main, self._recent, self._forgotten = self._kind(*arrays[:2]), self._kind(), self._kind()
-        self._young = self._kind(*arrays[2:])
+        self._main, self._recent, self._young = self._kind(*arrays[:2]), KeyTable(), self._kind(*arrays[2:])
+        self.count = self._main.keys
 
     # parts of the above
 
-    def _terms(self, keys: Keys) -> tuple[Int64s, Int64s]:
+    def _terms(self, hashes: Int64s, checks: Int64s) -> tuple[Int64s, Int64s]:
+        """Keys as sets have them."""
         if not self._keys.ordered:
-            return keys.words
-        ranks = self._keys.ranks(keys.hashes)
+            return hashes, checks
+        ranks = self._keys.ranks(hashes)
         return ranks, ranks
 
-    def _single(self, a: Int64s, b: Int64s) -> Bools:
-        """Which keys, given as their terms, are remembered one by one."""
-        found, gone = np.zeros(len(a), np.bool_), np.zeros(len(a), np.bool_)
-        self._main.mark(a, b, found)
-        self._recent.mark(a, b, found)
-        self._forgotten.mark(a, b, gone)
-        found &= ~gone
+    def _single(self, keys: Keys) -> Bools:
+        """Which keys are remembered one by one."""
+        states = self._recent.states(*keys.words)
+        found: Bools = states == closing.CLOSED
+        if len(self._main):
+            known = np.zeros(len(keys), np.bool_)
+            self._main.mark(*self._terms(*keys.words), known)
+            found |= known & (states == 0)
         return found
 
     def _tidy(self) -> None:
-        if len(self._recent) + len(self._forgotten) > max(_FEW, len(self._main) // 4):
+        if len(self._recent) > max(_FEW, len(self._main) // 4):
             self._put_together()
 
     def _put_together(self) -> None:
-        self._main = self._main.union(self._recent).minus(self._forgotten)
-        self._recent = self._forgotten = self._kind()
+        """Put what became of single keys lately into the set."""
+        if not len(self._recent):
+            return
+        main = self._main.union(self._kind.of(*self._terms(*self._recent.having(closing.CLOSED))))
+        gone = self._terms(*self._recent.having(closing.FORGOTTEN))
+        known = np.zeros(len(gone[0]), np.bool_)
+        main.mark(*gone, known)
+        self._main = main.minus(self._kind.of(*(t[known] for t in gone)))
+        self._recent = KeyTable()
 
     def _cut(self) -> None:
         """Single keys inside what is closed as a whole need not be remembered."""
         self._put_together()
         inner = min(max(self.upto + 1, MIN_RANK), MAX_RANK), max(min(self.since - 1, MAX_RANK), MIN_RANK)
         self._main, self._young = self._main.between(*inner), self._young.between(*inner)
+        self.count = self._main.keys

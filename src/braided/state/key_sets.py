@@ -1,6 +1,6 @@
-"""Sets of keys: intervals of ranks where keys are ordered, else pairs of hashes.
+"""Sets of keys: intervals of ranks where keys are ordered, else pairs of hashes; and a table of states.
 
-Both are a pair of sorted arrays that are never changed. Neighbouring ranks become one interval, so keys that
+Sets are a pair of sorted arrays that are never changed. Neighbouring ranks become one interval, so keys that
 are closed in about their order take hardly any room. The smallest and the largest rank are never members: an
 interval always has a rank on either side.
 """
@@ -8,13 +8,15 @@ interval always has a rank on either side.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from braided.kernels import closing
 from braided.state.keys import Bools, Int64s
 
+States: TypeAlias = npt.NDArray[np.int8]
 MIN_RANK, MAX_RANK = -(1 << 63), (1 << 63) - 1
 
 
@@ -116,3 +118,47 @@ class Pairs(KeySet):
         gone = np.zeros(len(self), np.bool_)
         other.mark(self.a, self.b, gone)
         return type(self)(self.a[~gone], self.b[~gone])
+
+
+class KeyTable:
+    """States of keys, found by their two hashes; a key that is not there has state 0."""
+
+    def __init__(self) -> None:
+        self._used, self._bits = 0, 6
+        self._make()
+
+    def __len__(self) -> int:
+        return self._used
+
+    def states(self, hashes: Int64s, checks: Int64s) -> States:
+        """The states of keys."""
+        out = np.zeros(len(hashes), np.int8)
+        if self._used:
+            closing.states_of(*self._table, hashes, checks, out)
+        return out
+
+    def put(self, hashes: Int64s, checks: Int64s, state: int) -> int:
+        """Enter keys with a state; how many had another before."""
+        most = 2 * (self._used + len(hashes))
+        if most > 1 << self._bits:
+            old = self._hashes, self._checks, self._states
+            self._bits = most.bit_length() + 1
+            self._make()
+            closing.move(*old, *self._table)
+        new, changed = closing.set_states(*self._table, hashes, checks, np.int8(state))
+        self._used += new
+        return int(changed)
+
+    def having(self, state: int) -> tuple[Int64s, Int64s]:
+        """The keys of a state."""
+        these = self._states == state
+        return self._hashes[these], self._checks[these]
+
+    def _make(self) -> None:
+        size = 1 << self._bits
+        self._hashes, self._checks = np.empty(size, np.int64), np.empty(size, np.int64)
+        self._states = np.zeros(size, np.int8)
+
+    @property
+    def _table(self) -> tuple[Int64s, Int64s, States, int]:
+        return self._hashes, self._checks, self._states, 64 - self._bits

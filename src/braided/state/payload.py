@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,11 @@ import pyarrow as pa
 from braided.kernels import gather
 from braided.state.keys import Bools, Int64s
 
+Places: TypeAlias = npt.NDArray[np.int32]
 _SMALL_BYTES = 1 << 15  # a chunk no larger may keep its dead rows
 _MANY_ROWS = 8_192
 MERGED_ROWS = 65_536
+_MOST_BYTES = (1 << 31) - 1  # of an array with 32-bit offsets
 
 
 @dataclass
@@ -29,7 +32,7 @@ class Chunk:
 
     start: int
     batch: pa.RecordBatch
-    addresses: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    addresses: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
     file: str | None = None  # where an arena keeps it
 
     @property
@@ -37,14 +40,16 @@ class Chunk:
         """The position behind the last row."""
         return self.start + int(self.batch.num_rows)
 
-    def address(self, column: int) -> tuple[int, int, int]:
-        """Where a fixed-width column's values begin, its validity bits (or 0), its first bit."""
+    def address(self, column: int) -> tuple[int, int, int, int]:
+        """Where a column's values (or offsets) begin, its validity bits (or 0), its first bit, its texts."""
         if column not in self.addresses:
             array = self.batch.column(column)
-            bits, values = array.buffers()
+            bits, values, *rest = array.buffers()
             bits_at = bits.address if bits is not None and array.null_count else 0
-            values_at = values.address + array.offset * (array.type.bit_width // 8)
-            self.addresses[column] = (values_at, bits_at, array.offset)
+            width = array.type.bit_width // 8 if not rest else 8 if _is_wide(array.type) else 4
+            texts_at = rest[0].address if rest and rest[0] is not None else 0
+            values_at = values.address if values is not None else 0
+            self.addresses[column] = (values_at + array.offset * width, bits_at, array.offset, texts_at)
         return self.addresses[column]
 
 
@@ -114,33 +119,46 @@ class Payload:
         offset = np.empty(len(positions), np.int32)
         starts = np.array([c.start for c in self._chunks] + [1 << 62], np.int64)
         gather.locate(starts, positions, chunk, offset)
-        distinct = dict.fromkeys(columns)
-        other = [c for c in distinct if not is_fixed_width(self.schema.field(c).type)]
-        found = dict(zip(other, self._take(chunk, offset, other), strict=True))
-        return [found[c] if c in found else self._fixed(chunk, offset, c) for c in columns]
+        return [self._column(chunk, offset, c) for c in columns]
 
-    def _take(
-        self, chunk: npt.NDArray[np.int32], offset: npt.NDArray[np.int32], columns: Sequence[int]
-    ) -> list[pa.Array]:
-        if not columns:
-            return []
+    def _column(self, chunk: Places, offset: Places, column: int) -> pa.Array:
+        type_ = self.schema.field(column).type
+        if is_fixed_width(type_):
+            return self._fixed(chunk, offset, column)
+        found = self._texts(chunk, offset, column) if _is_text(type_) and self._chunks else None
+        return self._taken(chunk, offset, column) if found is None else found
+
+    def _taken(self, chunk: Places, offset: Places, column: int) -> pa.Array:
+        """Values of any type, as Arrow itself takes them: chunk by chunk, and back into their order."""
         order = np.argsort(chunk, kind="stable")
         bounds = np.searchsorted(chunk[order], np.arange(len(self._chunks) + 1))
         parts = []
         for c, (low, high) in enumerate(itertools.pairwise(bounds)):
             if low < high:
-                rows = pa.array(offset[order[low:high]])
-                parts.append(self._chunks[c].batch.select(list(columns)).take(rows))
+                parts.append(self._chunks[c].batch.column(column).take(pa.array(offset[order[low:high]])))
         if len(parts) == 1:
-            return list(parts[0].columns)
+            return parts[0]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return list(pa.concat_batches(parts).take(pa.array(back)).columns)
-
-    def _fixed(self, chunk: npt.NDArray[np.int32], offset: npt.NDArray[np.int32], column: int) -> pa.Array:
         type_ = self.schema.field(column).type
-        where = np.array([c.address(column) for c in self._chunks], np.int64)
-        addresses = np.ascontiguousarray(where[:, 0])
+        return (pa.concat_arrays(parts) if parts else pa.array([], type_)).take(pa.array(back))
+
+    def _texts(self, chunk: Places, offset: Places, column: int) -> pa.Array | None:
+        """Texts; None if they are too long to be one array."""
+        type_, where = self.schema.field(column).type, self._where(column)
+        wide, (addresses, _, _, texts) = _is_wide(type_), where
+        offsets = np.empty(len(chunk) + 1, np.int64 if wide else np.int32)
+        size = gather.text_offsets(addresses, wide, chunk, offset, offsets)
+        if not wide and size > _MOST_BYTES:
+            return None
+        out = np.empty(size, np.int8)
+        gather.gather_texts(addresses, texts, wide, chunk, offset, out.ctypes.data)
+        buffers = [self._valid(chunk, offset, where), pa.py_buffer(offsets), pa.py_buffer(out)]
+        return pa.Array.from_buffers(type_, len(chunk), buffers)
+
+    def _fixed(self, chunk: Places, offset: Places, column: int) -> pa.Array:
+        type_, where = self.schema.field(column).type, self._where(column)
+        addresses = where[0]
         width, rows = type_.bit_width // 8, len(chunk)
         out = np.empty(rows * width, np.int8)
         if width >= 8:
@@ -151,19 +169,37 @@ class Payload:
             gather.gather_2_bytes(addresses, chunk, offset, out.view(np.int16))
         else:
             gather.gather_1_byte(addresses, chunk, offset, out)
-        valid = None
-        if where[:, 1].any():
-            bits = np.empty(rows, np.uint8)
-            first_bits = np.ascontiguousarray(where[:, 2])
-            gather.gather_bits(np.ascontiguousarray(where[:, 1]), first_bits, chunk, offset, bits)
-            valid = pa.py_buffer(np.packbits(bits, bitorder="little"))
-        return pa.Array.from_buffers(type_, rows, [valid, pa.py_buffer(out)])
+        return pa.Array.from_buffers(type_, rows, [self._valid(chunk, offset, where), pa.py_buffer(out)])
+
+    def _where(self, column: int) -> Int64s:
+        """The chunks' addresses of a column, one kind after the other."""
+        where = [c.address(column) for c in self._chunks]
+        return np.ascontiguousarray(np.array(where, np.int64).reshape(-1, 4).T)
+
+    def _valid(self, chunk: Places, offset: Places, where: Int64s) -> pa.Buffer | None:
+        """Which values are not null; None if all are."""
+        if not where[1].any():
+            return None
+        bits = np.empty(len(chunk), np.uint8)
+        gather.gather_bits(where[1], where[2], chunk, offset, bits)
+        return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def is_fixed_width(type_: pa.DataType) -> bool:
     """Whether values of the type are plain words of 1, 2, 4, 8, 16 or 32 bytes."""
     plain = pa.types.is_primitive(type_) or pa.types.is_decimal(type_)
     return plain and type_.bit_width in (8, 16, 32, 64, 128, 256)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    """Whether values are bytes that lie one after the other."""
+    found = pa.types.is_string(type_) or pa.types.is_binary(type_)
+    return found or _is_wide(type_)
+
+
+def _is_wide(type_: pa.DataType) -> bool:
+    """Whether their offsets have 64 bits."""
+    return bool(pa.types.is_large_string(type_) or pa.types.is_large_binary(type_))
 
 
 def _worth_copying(batch: pa.RecordBatch, dead: int) -> bool:
