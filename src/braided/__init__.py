@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
     from braided.query.errors import BraidedError
     from braided.query.join_query import JoinQuery
+    from braided.query.memory import Memory
     from braided.query.overload import Overload
     from braided.query.promises import RangePunctuation
     from braided.query.scheduling import Scheduling
@@ -32,8 +33,9 @@ _HOMES = {
     "CountWindow": "query.windows",
     "HalfJoinStatistics": "policies.statistics",
     "JoinQuery": "query.join_query",
-    "Overload": "query.overload",
     "LocalJoin": "local.local_join",
+    "Memory": "query.memory",
+    "Overload": "query.overload",
     "RangePunctuation": "query.promises",
     "Scheduling": "query.scheduling",
     "Statistics": "policies.statistics",
@@ -68,6 +70,7 @@ __all__ = [
     "HalfJoinStatistics",
     "JoinQuery",
     "LocalJoin",
+    "Memory",
     "Overload",
     "RangePunctuation",
     "Scheduling",

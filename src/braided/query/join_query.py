@@ -19,6 +19,7 @@ from braided.query.errors import (
     did_you_mean,
 )
 from braided.query.join_graph import JoinGraph, attributes, read_on
+from braided.query.memory import Memory
 from braided.query.overload import Overload
 from braided.query.plan_tree import Plan, operators, read_plan
 from braided.query.stream import Stream
@@ -51,16 +52,14 @@ class JoinQuery(PlainDict):
     plan: Plan = dataclasses.field(default="mjoin", kw_only=True)
     tuning: Tuning = dataclasses.field(default=Tuning(), kw_only=True)
     overload: Overload | None = dataclasses.field(default=None, kw_only=True)
-    memory: None = dataclasses.field(default=None, kw_only=True)
+    memory: Memory | None = dataclasses.field(default=None, kw_only=True)
     emit_punctuations: bool = dataclasses.field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         freeze(self, streams=_streams(self.streams), tuning=_tuning(self.tuning))
-        freeze(self, overload=_overload(self.overload))
+        freeze(self, overload=_overload(self.overload), memory=_memory(self.memory))
         if not isinstance(self.emit_punctuations, bool):
             raise InvalidType(f"emit_punctuations must be True or False; got {self.emit_punctuations!r}")
-        if self.memory is not None:
-            raise InvalidValue(f"memory={self.memory!r} is not available in this version; use None")
         self._check_names()
         freeze(self, on=read_on(self.on, self.names))
         self._check_keys()
@@ -72,6 +71,7 @@ class JoinQuery(PlainDict):
         self._check_windows()
         self._check_tuning()
         self._check_overload()
+        self._check_memory()
         self._check_promises()
         if self.where is not None:
             for stream, column in sorted(condition.parse(self.where).columns()):
@@ -323,6 +323,28 @@ class JoinQuery(PlainDict):
                     f"{stream.name!r}; give it one, or use 'equal'"
                 )
 
+    def _check_memory(self) -> None:
+        if self.memory is None:
+            return
+        if self.overload is not None:
+            raise InvalidValue(
+                "memory keeps results exact and overload does not; give one of them (overload's state_rows "
+                "bounds memory, too)"
+            )
+        if self.keyless:
+            raise InvalidValue("memory needs a key: rows go to disk by slices of keys; give the streams one")
+        for stream in self.streams:
+            if stream.count_window is not None:
+                raise InvalidValue(
+                    f"stream {stream.name!r}: memory does not go with a window that counts rows yet; use a "
+                    "time window"
+                )
+        if self.memory.one_sided and any(len(node) > 2 for node in operators(self.tree)):
+            raise InvalidValue(
+                f"Memory: flush={self.memory.flush!r} is for operators of two inputs; use plan='linear', or "
+                "flush='adaptive-global'"
+            )
+
 
 def _check_index(query: JoinQuery, stream: Stream, index: str) -> None:
     if index == "hash" and query.keyless:
@@ -342,6 +364,14 @@ def _overload(overload: object) -> Overload | None:
     if isinstance(overload, Mapping):
         return Overload.from_dict(overload)
     raise InvalidType(f"overload must be a bd.Overload; got {overload!r}")
+
+
+def _memory(value: object) -> Memory | None:
+    if value is None or isinstance(value, Memory):
+        return value
+    if isinstance(value, Mapping):
+        return Memory.from_dict(value)
+    raise InvalidType(f"memory must be a bd.Memory or None; got {value!r}")
 
 
 def _columns(stream: Stream) -> str:

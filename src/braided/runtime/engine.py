@@ -34,7 +34,7 @@ from braided.operators.tree import Arriving, Tree
 from braided.policies.choice import Policies, policies_for
 from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
 from braided.query.bounds import INFINITE_US
-from braided.query.errors import UnknownName, did_you_mean
+from braided.query.errors import InvalidValue, UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 from braided.query.subplans import Subplan
@@ -101,6 +101,8 @@ class Engine:
         over several; `subplan` are the operators it runs, if not all: `results` are then the rows it hands
         on. `policies`, `rationing` and `state_windows` (see `Tree`) are for tests and the lab.
         """
+        if query.memory is not None:
+            raise InvalidValue("memory is not available in this version; leave it out")
         self.query = query
         self._expire_after, self._measures, self._part = expire_after, measures, part
         self.watch = Stopwatch()  # of the latest batch

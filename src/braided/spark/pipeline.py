@@ -157,6 +157,8 @@ def _check_plan(plan: JoinPlan) -> None:
             "join: overload is not available for joins with several keys on Spark; use one key, or the local "
             "engine"
         )
+    if plan.query.memory is not None:
+        raise InvalidValue("join: memory is not available on Spark yet; use the local engine")
     if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(
             f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
