@@ -44,7 +44,9 @@ class Combining:
     ) -> None:
         """`formats` says how each attribute of the query is read, by number."""
         self.inputs = tuple(inputs)
-        self.output = intermediate(operator, inputs)
+        memory = query.memory
+        self._group_bits = memory.group_bits if memory and memory.lineage == "carried" else None
+        self.output = intermediate(operator, inputs, lineage=self._group_bits is not None)
         self._bounds = query.bounds.matrix
         self._numbers = {name: i for i, name in enumerate(query.names)}
         self._equal = list(self._equalities(query, operator, formats))
@@ -59,11 +61,14 @@ class Combining:
 
     def batch(self, sides: Sequence[SideState], found: Positions) -> pa.RecordBatch:
         """The combinations as stored columns of intermediate rows."""
-        columns, times = [], []
+        columns, times, lineage = [], [], []
         for source, side, positions in zip(self.inputs, sides, found, strict=True):
             columns += side.payload.gather(positions, list(source.places.values()))
             times += [pa.array(source.times_of(s, side, positions)) for s in source.timed]
-        return pa.RecordBatch.from_arrays([*columns, *times], schema=self.output.schema)
+            lineage += side.payload.gather(positions, list(source.lineage.values()))
+        if self._group_bits is not None:
+            lineage.append(pa.array(sides[0].groups_at(found[0], self._group_bits).astype(np.int16)))
+        return pa.RecordBatch.from_arrays([*columns, *times, *lineage], schema=self.output.schema)
 
     def _equalities(
         self, query: JoinQuery, operator: tuple[Plan, ...], formats: Mapping[int, KeyFormat]

@@ -37,6 +37,7 @@ class Input:
     places: Mapping[ColumnName, int]
     timed: tuple[str, ...]  # the streams that have times
     times: Mapping[str, int]  # where they are; empty for a stream, whose rows have their own
+    lineage: Mapping[Plan, int]  # where the partition groups are that rows came from, if they are carried
 
     @property
     def name(self) -> str:
@@ -64,11 +65,11 @@ def leaf(layout: Layout) -> Input:
     name = layout.stream.name
     places = {(name, column): place for place, column in enumerate(layout.columns)}
     timed = (name,) if layout.stream.time is not None else ()
-    return Input(name, (name,), layout.stored_schema, places, timed, {})
+    return Input(name, (name,), layout.stored_schema, places, timed, {}, {})
 
 
-def intermediate(node: tuple[Plan, ...], inputs: Sequence[Input]) -> Input:
-    """What an operator makes of its inputs."""
+def intermediate(node: tuple[Plan, ...], inputs: Sequence[Input], *, lineage: bool = False) -> Input:
+    """What an operator makes of its inputs; with `lineage` rows tell the partition groups they came from."""
     fields: list[tuple[str, pa.DataType]] = []
     places: dict[ColumnName, int] = {}
     for source in inputs:
@@ -78,8 +79,11 @@ def intermediate(node: tuple[Plan, ...], inputs: Sequence[Input]) -> Input:
     timed = tuple(s for source in inputs for s in source.timed)
     times = {stream: len(fields) + i for i, stream in enumerate(timed)}
     fields += [(stream, pa.int64()) for stream in timed]
+    below = [n for source in inputs for n in source.lineage]
+    carried = {n: len(fields) + i for i, n in enumerate([*below, node])} if lineage else {}
+    fields += [(f"group of {label(n)}", pa.int16()) for n in carried]
     streams = tuple(s for source in inputs for s in source.streams)
-    return Input(node, streams, pa.schema(fields), places, timed, times)
+    return Input(node, streams, pa.schema(fields), places, timed, times, carried)
 
 
 def described(node: Plan, layouts: Mapping[str, Layout]) -> Input | None:

@@ -40,6 +40,7 @@ class Results:
     ) -> None:
         self._query, self._combining = query, combining
         self.output, self.schema = output, output.schema
+        self.latest: Positions = np.empty((0, 0), np.int32)  # the combinations of the latest table
         self.oldest_us: dict[str, int] = {}  # of each stream's rows in results since it was cleared
         self._condition = query.condition
         if self._condition is not None:
@@ -56,6 +57,7 @@ class Results:
         keep = self._filtered(sides, found)
         if keep is not None and not keep.all():
             found = np.ascontiguousarray(found[:, keep])
+        self.latest = found
         if not found.shape[1]:
             return no_results(self.output.schema)
         if self._query.overload is not None:

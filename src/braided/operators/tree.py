@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +34,22 @@ from braided.state.side import BOTTOMLESS_US, Allocate, Mark, Rows, SideState, i
 from braided.state.storable import no_rows
 
 Arriving = dict[Plan, Rows | None]  # what is to be stored, by input
+Found = tuple[Sequence[SideState], Positions]  # combinations, and the states that their rows are in
 RationOperator = Callable[[tuple[Plan, ...], Turn], Rations | None]
 _PIECE_ROWS = 1 << 18
+
+
+class Watch(Protocol):
+    """Is told what operators, by number, take in and find, and finds what they owe."""
+
+    def arrived(self, operator: int, place: int, rows: Rows) -> None:
+        """Rows arrive at an input."""
+
+    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
+        """An operator has found combinations that hold."""
+
+    def merged(self, operator: int) -> Iterator[Found]:
+        """What an operator finds besides: combinations with rows that are not in memory."""
 
 
 class Tree:
@@ -128,13 +142,18 @@ class Tree:
     # a batch
 
     def run(
-        self, arriving: Arriving, floors_us: Sequence[int], most_rows: int, ration: RationOperator | None
-    ) -> Iterator[Positions]:
+        self,
+        arriving: Arriving,
+        floors_us: Sequence[int],
+        most_rows: int,
+        ration: RationOperator | None,
+        watch: Watch | None = None,
+    ) -> Iterator[Found]:
         """The new combinations of the last operator, at most `most_rows` at a time."""
         for operator in self.operators[:-1]:
-            pieces = self._combinations(operator, arriving, _PIECE_ROWS, ration)
-            arriving[operator.node] = self._made(operator, pieces, floors_us)
-        yield from self._combinations(self.root, arriving, most_rows, ration)
+            found = self._found(operator, arriving, _PIECE_ROWS, ration, watch)
+            arriving[operator.node] = self._made(operator, found, floors_us, watch)
+        yield from self._found(self.root, arriving, most_rows, ration, watch)
 
     def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
         """Intermediate rows as they arrive at the operator above."""
@@ -166,10 +185,10 @@ class Tree:
             found[operator.node] = Known(*operator.join.known(rows, stored))
         return found
 
-    def expire(self, watermark_us: int) -> None:
-        """Forget intermediate rows that the watermark has passed."""
+    def expire(self, watermark_us: int, keeps: Collection[Plan] = ()) -> None:
+        """Forget intermediate rows that the watermark has passed, except of some inputs."""
         for source, side in self.intermediates:
-            if source.node not in self.state_windows:
+            if source.node not in self.state_windows and source.node not in keeps:
                 self._gone(source.node, side.expire(watermark_us))
 
     def trim(self) -> None:
@@ -224,7 +243,7 @@ class Tree:
                 source.leave_out_gone()
             buffers = [Buffer(s.first, s.count) for s in sides]
             pieces = operator.join.combinations(sides, buffers, _PIECE_ROWS)
-            if (rows := self._made(operator, pieces, floors_us)) is not None:
+            if (rows := self._made(operator, ((sides, piece) for piece in pieces), floors_us)) is not None:
                 side.append(rows)
             operator.join.learned = before
 
@@ -258,6 +277,24 @@ class Tree:
     def _gone(self, node: Plan, rows: int) -> None:
         self._expired[node] = self._expired.get(node, 0) + rows
 
+    def _found(
+        self,
+        operator: Operator,
+        arriving: Arriving,
+        most_rows: int,
+        ration: RationOperator | None,
+        watch: Watch | None,
+    ) -> Iterator[Found]:
+        """Store what arrives at an operator's inputs, and find what it completes, and what it owes."""
+        if watch is not None:
+            for place, child in enumerate(operator.node):
+                if (rows := arriving.get(child)) is not None and len(rows):
+                    watch.arrived(operator.number, place, rows)
+        for piece in self._combinations(operator, arriving, most_rows, ration):
+            yield self.of_inputs(operator), piece
+        if watch is not None and operator.combining is not None:
+            yield from watch.merged(operator.number)
+
     def _combinations(
         self, operator: Operator, arriving: Arriving, most_rows: int, ration: RationOperator | None
     ) -> Iterator[Positions]:
@@ -280,15 +317,22 @@ class Tree:
         allowed = functools.partial(ration, operator.node) if ration else None
         yield from operator.join.combinations(self.of_inputs(operator), buffers, most_rows, allowed)
 
-    def _made(self, operator: Operator, pieces: Iterator[Positions], floors_us: Sequence[int]) -> Rows | None:
+    def _made(
+        self,
+        operator: Operator,
+        found: Iterator[Found],
+        floors_us: Sequence[int],
+        watch: Watch | None = None,
+    ) -> Rows | None:
         """The combinations of a lower operator as rows that arrive at the one above."""
         batches = []
-        for piece in pieces:
+        for sides, piece in found:
             assert operator.combining is not None
-            sides = self.of_inputs(operator)
             holding = operator.combining.holding(sides, piece, floors_us)
             if holding.shape[1]:
                 batches.append(operator.combining.batch(sides, holding))
+                if watch is not None:
+                    watch.found(operator.number, sides, holding)
         if operator.combining is None:
             return None
         source = operator.combining.output
@@ -302,7 +346,8 @@ class Tree:
 
     def _side(self, node: Plan, schema: pa.Schema) -> SideState:
         allocate = self._allocate(label(node)) if self._allocate else in_memory
+        purges = self._query.promises or self._query.memory is not None
         if isinstance(node, str):
             stream = self._query.streams[self._query.names.index(node)]
-            return SideState(node, schema, stream.count_window, allocate, purges=self._query.promises)
-        return SideState(label(node), schema, None, allocate, has_ends=True, purges=self._query.promises)
+            return SideState(node, schema, stream.count_window, allocate, purges=purges)
+        return SideState(label(node), schema, None, allocate, has_ends=True, purges=purges)

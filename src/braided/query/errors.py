@@ -25,6 +25,10 @@ class InvalidType(BraidedError, TypeError):
     """A value, column or option of the wrong type."""
 
 
+class SpillFailed(BraidedError, OSError):
+    """Rows that do not fit into memory could not be written to disk, or read back."""
+
+
 class UnknownName(BraidedError, KeyError):
     """A stream, column or part that does not exist."""
 

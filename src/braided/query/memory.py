@@ -87,6 +87,11 @@ class Memory(PlainDict):
         return self.limit
 
     @property
+    def group_bits(self) -> int:
+        """How many partition groups an operator has, as a power of two: more if there is room to know them."""
+        return min(8, max(3, (self.limit_bytes >> 16).bit_length()))
+
+    @property
     def one_sided(self) -> bool:
         """Whether single inputs of a group are flushed, and not all of them together."""
         return self.flush in ("rpj", "largest")

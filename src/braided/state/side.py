@@ -109,6 +109,11 @@ class Frozen:
     gone_rows: int
 
 
+def group_of(hashes: Int64s, bits: int) -> Int64s:
+    """The partition groups of hashes: their highest bits, like slots of the index."""
+    return (hashes.view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
+
+
 class SideState:
     """Rows of one stream, by position, and by key through a chained hash index unless it is scanned."""
 
@@ -292,6 +297,53 @@ class SideState:
         if self.purges:
             dead |= self._gone[here]
         return dead
+
+    def rows_by_group(self, bits: int) -> Int64s:
+        """How many rows that may be found are in each of the `1 << bits` partition groups."""
+        return np.bincount(self._groups(bits)[self._linked()], minlength=1 << bits)
+
+    def groups_at(self, positions: npt.NDArray[np.int32], bits: int) -> Int64s:
+        """The partition groups of some rows: the highest bits of their hashes."""
+        return group_of(self._hashes[positions - self.base], bits)
+
+    def in_groups(self, chosen: Bools) -> tuple[Rows, Int64s]:
+        """The rows of some groups, ordered by group, and where each group begins, and the end."""
+        bits = (len(chosen) - 1).bit_length()
+        groups = self._groups(bits)
+        mine = np.flatnonzero(chosen[groups] & self._linked())
+        mine = mine[np.argsort(groups[mine], kind="stable")]
+        at = mine + (self.first - self.base)
+        columns = self.payload.gather(mine + self.first, range(len(self.payload.schema)))
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.payload.schema)
+        ends = self._ends[at] if self.has_ends else None
+        checks = self._checks[at] if self._owns_checks() else None
+        bounds = np.searchsorted(groups[mine], np.append(np.flatnonzero(chosen), len(chosen)))
+        return Rows(batch, self._hashes[at], self._times[at], checks=checks, ends=ends), bounds
+
+    def drop_groups(self, chosen: Bools) -> int:
+        """Forget all rows of some groups; how many. They hold their room until `leave_out_gone`."""
+        bits = (len(chosen) - 1).bit_length()
+        here = slice(self.first - self.base, self.count - self.base)
+        mine = chosen[self._groups(bits)] & self._linked()
+        self._link[here][mine] = index.UNLINKED
+        self._gone[here] |= mine
+        dropped = int(np.count_nonzero(mine))
+        self.gone_rows += dropped
+        if not self.scanned and dropped:
+            slots = len(self._head) >> bits
+            if slots:  # all rows of a slot are of one group
+                self._head.reshape(1 << bits, slots)[chosen] = -1
+            else:
+                self._index_for(self.rows)
+        return dropped
+
+    def _groups(self, bits: int) -> Int64s:
+        return group_of(self._hashes[self.first - self.base : self.count - self.base], bits)
+
+    def _linked(self) -> Bools:
+        """Which rows held may be found."""
+        linked: Bools = self._link[self.first - self.base : self.count - self.base] != index.UNLINKED
+        return linked
 
     def holds(self, keys: Keys) -> Bools:
         """Of which keys there is a row that has not been purged."""

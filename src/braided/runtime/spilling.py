@@ -1,0 +1,449 @@
+"""A join's state within its memory budget: what goes to disk, and when it is joined from there.
+
+Rows are flushed before a batch, to make room for it; owed combinations are found in steps of their own before
+a batch (`due`), or after the last one (`finishing`). A step is whole or not at all: until it is committed
+nothing has changed but that rows may have moved to disk, which no result can show.
+
+An operator *owes* combinations of rows that were never in memory together (see `operators.merging`). Where
+merges wait (`defer`), any row of an operator with rows on disk may be owed to them, and any row of those above
+to what will come of that; so none of these expire. Once more than half of what is on disk would have, all is
+settled from below: what is in memory of groups with rows on disk is flushed, all is merged, and pieces that
+have died go. So the work and the room on disk are in proportion to the rows that live. Without `defer` groups
+with rows on disk have none in memory between batches, and nothing is owed.
+
+Memory: rows that were flushed hold their room until a side is rebuilt without them. So that this is seldom,
+only a part of the limit is for rows that are found, and the rest for those that are gone.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braided.operators.merging import across
+from braided.operators.mjoin import Positions
+from braided.operators.operator import Operator
+from braided.operators.tree import Found, Tree
+from braided.policies.flush import registry
+from braided.policies.flush.question import Decision, Groups, Setting
+from braided.policies.flush.state_manager import owed_after_flush
+from braided.query.bounds import INFINITE_US
+from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import Plan, label, leaves
+from braided.runtime.group_counts import GroupCounts
+from braided.state.generations import Generations, by_number
+from braided.state.keys import Bools, Int64s
+from braided.state.side import Rows, SideState, group_of
+from braided.state.spill import Piece, Spill
+
+_LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
+_MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
+_PIECE_ROWS = 1 << 17
+_FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
+_DECISIONS = 256
+
+
+@dataclass
+class _Task:
+    """Groups of one operator whose generations are to meet in this step."""
+
+    groups: Bools
+    with_memory: bool  # rows in memory are the latest generation
+    last: bool = False  # nothing more arrives, so all may be dropped afterwards
+    pieces: list[dict[int, Piece]] = field(default_factory=list)  # rows in memory, already written
+
+
+Tasks = dict[int, _Task]  # by number of operator
+
+
+class Spilling:
+    """What of one engine's state is on disk."""
+
+    def __init__(self, query: JoinQuery, tree: Tree, clock: Callable[[], float]) -> None:
+        assert query.memory is not None
+        self._memory, self._query, self._tree, self._clock = query.memory, query, tree, clock
+        self._bits = self._memory.group_bits
+        self._spill = Spill(self._memory.directory)
+        shape = [(len(o.node), 1 << self._bits) for o in tree.operators]
+        self.generations = [Generations(*s) for s in shape]
+        self._owed = [np.zeros(groups) for _, groups in shape]
+        self._counts = [GroupCounts(self._memory, inputs, len(shape)) for inputs, _ in shape]
+        self._defers = self._memory.defer is not False
+        self._flushes = 0
+        self._began = clock()
+        self._rate = self._memory.disk_rate or _FIRST_RATE
+        self._tasks: Tasks = {}
+        self._merged = [0, 0.0]  # rows, seconds of this step
+        self._shuffle = np.random.default_rng(query.tuning.seed)
+        self.decisions: collections.deque[Decision] = collections.deque(maxlen=_DECISIONS)
+        self.merges = 0
+
+    # what others ask
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on disk."""
+        return self._spill.bytes
+
+    @property
+    def held(self) -> int:
+        """Bytes of stored rows in memory, of their indexes, and of what is known of groups."""
+        return sum(s.nbytes for s in self._tree.sides.values()) + sum(c.nbytes for c in self._counts)
+
+    def rows(self, node: Plan) -> int:
+        """Rows of an input on disk."""
+        operator = self._tree.above(node)
+        return int(self.generations[operator.number].rows[operator.node.index(node)].sum())
+
+    @property
+    def keeps(self) -> set[Plan]:
+        """The inputs whose rows may be owed to rows on disk, so that they must not expire."""
+        if not self._defers:
+            return set()
+        spilled = [o.node for o in self._tree.operators if self.generations[o.number]]
+        found: set[Plan] = set()
+        for operator in self._tree.operators:
+            below = leaves(operator.node)
+            if any(set(leaves(node)) <= set(below) for node in spilled):
+                found.update(operator.node)
+        return found
+
+    def on_disk(self, hashes: Int64s) -> Bools:
+        """Which keys, by their hashes at every operator, are of groups with rows on disk."""
+        spilled = np.zeros(1 << self._bits, np.bool_)
+        for generations in self.generations:
+            spilled |= generations.groups
+        found: Bools = spilled[group_of(hashes, self._bits)]
+        return found
+
+    # flushing
+
+    def make_room(self, incoming: int) -> None:
+        """Flush, and give up rows that are gone, until so many bytes more fit."""
+        limit, held = self._memory.limit_bytes, self.held
+        gone = sum(s.gone_rows * _row_bytes(s) for s in self._tree.sides.values())
+        over = held - gone + incoming - _LIVE_SHARE * limit
+        if over > 0:
+            self._flush(max(over, self._memory.flush_share * limit))
+        if held + incoming > limit:
+            for side in self._tree.sides.values():
+                side.leave_out_gone()
+
+    def _flush(self, size: float) -> None:
+        """Write the least useful groups to disk, so many bytes at least."""
+        plan = [self._groups(o, with_rows=True) for o in self._tree.operators]
+        chosen = registry.FLUSHES[self._memory.flush](plan, size)
+        for operator in self._tree.operators:
+            groups = np.zeros(1 << self._bits, np.bool_)
+            groups[[f.group for f in chosen if f.operator == operator.number]] = True
+            if groups.any():
+                self._flush_groups(operator, groups)
+
+    def _flush_groups(self, operator: Operator, groups: Bools) -> None:
+        """Write groups of one operator to disk."""
+        self._flushed(operator, groups, self._write(operator, groups))
+
+    def _write(self, operator: Operator, groups: Bools) -> list[dict[int, Piece]]:
+        """The rows in memory of some groups on disk, by input and group; memory still has them."""
+        written: list[dict[int, Piece]] = []
+        try:
+            for child in operator.node:
+                side, found = self._tree.sides.get(child), {}
+                if side is not None:
+                    rows, bounds = side.in_groups(groups)
+                    pieces = self._spill.write(rows, bounds, self._ends_us(child, rows)) if len(rows) else []
+                    numbers = np.flatnonzero(groups).tolist()
+                    found = {g: p for g, p in zip(numbers, pieces, strict=False) if p.rows}
+                    self._spill.drop(p for p in pieces if not p.rows)
+                written.append(found)
+        except BaseException:
+            self._spill.drop(p for found in written for p in found.values())
+            raise
+        return written
+
+    def _flushed(self, operator: Operator, groups: Bools, written: list[dict[int, Piece]]) -> None:
+        """Memory gives up what was written."""
+        number, generations = operator.number, self.generations[operator.number]
+        rows = np.zeros_like(generations.rows)
+        for place, found in enumerate(written):
+            for group, piece in found.items():
+                rows[place, group] = piece.rows
+        more = owed_after_flush(
+            generations.rows.astype(float), rows.astype(float), self._counts[number].unique()
+        )
+        self._owed[number] += more
+        self._flushes += 1
+        generations.add(self._flushes, written)
+        for child in operator.node:
+            if child in self._tree.sides:
+                self._tree.sides[child].drop_groups(groups)
+
+    def _ends_us(self, child: Plan, rows: Rows) -> Int64s | None:
+        if not self._query.windowed:
+            return None
+        if rows.ends is not None:
+            return rows.ends
+        assert isinstance(child, str)
+        retention_us = self._query.bounds.retention_us(self._query.names.index(child))
+        return None if retention_us >= INFINITE_US else rows.times + retention_us
+
+    # steps
+
+    def due(self, watermark_us: int) -> Iterator[Tasks]:
+        """What is to be merged before the next batch, step by step."""
+        if self._defers and self._query.windowed:
+            yield from self._settling(watermark_us)
+        if not self._defers:
+            self._drop_dead(watermark_us)
+        elif any(owed.any() for owed in self._owed):
+            decision = self._decision()
+            if decision.merge is not None:
+                groups = np.zeros(1 << self._bits, np.bool_)
+                groups[decision.merge.group] = True
+                yield {decision.merge.operator: _Task(groups, with_memory=False)}
+
+    def finishing(self) -> Iterator[Tasks]:
+        """All that is owed, from below, when nothing more arrives."""
+        for operator in self._tree.operators:
+            for groups in self._parts(operator, self.generations[operator.number].groups):
+                yield {operator.number: _Task(groups, with_memory=True, last=True)}
+            for child in operator.node:
+                if child in self._tree.sides:
+                    self._tree.sides[child].drop_groups(np.ones(1 << self._bits, np.bool_))
+
+    def begin(self, tasks: Tasks) -> None:
+        """A step begins."""
+        self._tasks = dict(tasks)
+        self._merged = [0, 0.0]
+
+    def commit(self) -> None:
+        """The step has found all it was to find."""
+        for number, task in self._tasks.items():
+            operator, generations = self._tree.operators[number], self.generations[number]
+            if task.pieces:
+                self._flushed(operator, task.groups, task.pieces)
+            for group in np.flatnonzero(task.groups).tolist():
+                generations.met(group)
+                self._owed[number][group] = 0.0
+                if task.last:
+                    self._spill.drop(generations.drop(group))
+            if task.last:
+                for child in operator.node:
+                    self._tree.sides[child].drop_groups(task.groups)
+        self._tasks = {}
+        self._after_interval()
+        rows, seconds = self._merged
+        if rows and self._memory.disk_rate is None:
+            self._rate = 0.5 * self._rate + 0.5 * rows / max(seconds, 1e-6)
+
+    def abort(self) -> None:
+        """The step has failed: what it wrote goes."""
+        for task in self._tasks.values():
+            self._spill.drop(p for found in task.pieces for p in found.values())
+        self._tasks = {}
+
+    # what the tree tells and asks
+
+    def arrived(self, operator: int, place: int, rows: Rows) -> None:
+        """Rows arrive at an input."""
+        self._counts[operator].arrived(place, rows.hashes)
+
+    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
+        """An operator has found combinations."""
+        groups = sides[0].groups_at(positions[0], self._bits)
+        self._counts[operator].found(groups)
+        if operator != self._tree.root.number:
+            return
+        self._counts[operator].contributed(groups)
+        for source, side, at in zip(self._inputs(self._tree.root), sides, positions, strict=True):
+            for below in self._tree.operators[:-1]:
+                if set(leaves(below.node)) <= set(source.streams):
+                    self._counts[below.number].contributed(self._lineage(source, side, at, below))
+
+    def merged(self, operator: int) -> Iterator[Found]:
+        """The combinations that an operator owes, as far as this step is to find them."""
+        which = self._tree.operators[operator]
+        if not self._defers and operator not in self._tasks:
+            self._add_cold(which)
+        task = self._tasks.get(operator)
+        if task is not None:
+            for groups in self._parts(which, task.groups) if task.with_memory else [task.groups]:
+                yield from self._across(which, groups, with_memory=task.with_memory)
+
+    # parts of the above
+
+    def _add_cold(self, operator: Operator) -> None:
+        """Groups with rows on disk that rows arrived for: they meet in this batch, and go to disk."""
+        held = np.zeros(1 << self._bits, np.bool_)
+        for child in operator.node:
+            held |= self._tree.sides[child].rows_by_group(self._bits) > 0
+        groups = held & self.generations[operator.number].groups
+        if groups.any():
+            written = self._write(operator, groups)
+            self._tasks[operator.number] = _Task(groups, with_memory=True, pieces=written)
+
+    def _settling(self, watermark_us: int) -> Iterator[Tasks]:
+        """All that is owed, from below, if most of what is on disk has died."""
+        dead = sum(g.dead_rows(watermark_us) for g in self.generations)
+        if 2 * dead <= sum(int(g.rows.sum()) for g in self.generations):
+            return
+        for operator in self._tree.operators:
+            generations = self.generations[operator.number]
+            if generations:
+                self._flush_groups(operator, generations.groups)
+            for groups in self._parts(operator, generations.owing):
+                yield {operator.number: _Task(groups, with_memory=False)}
+        self._drop_dead(watermark_us)
+
+    def _drop_dead(self, watermark_us: int) -> None:
+        if self._query.windowed:
+            for generations in self.generations:
+                self._spill.drop(generations.drop_dead(watermark_us))
+
+    def _parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
+        """Some groups, as many at a time as may be merged together."""
+        most = _MERGE_SHARE * self._memory.limit_bytes
+        sizes = self._disk_bytes(operator)
+        part, size = np.zeros_like(groups), 0.0
+        for group in np.flatnonzero(groups).tolist():
+            if part.any() and size + sizes[group] > most:
+                yield part
+                part, size = np.zeros_like(groups), 0.0
+            part[group] = True
+            size += sizes[group]
+        if part.any():
+            yield part
+
+    def _disk_bytes(self, operator: Operator) -> Any:
+        """About how many bytes groups on disk take in memory."""
+        sides = [self._tree.sides.get(child) for child in operator.node]
+        row_bytes = np.array([_row_bytes(s) if s is not None else 0.0 for s in sides])
+        return row_bytes @ self.generations[operator.number].rows
+
+    def _across(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[Found]:
+        """The combinations across generations of some groups, in random order."""
+        began = self._clock()
+        generations = by_number(self.generations[operator.number], np.flatnonzero(groups))
+        pieces = [p for generation in generations for of_input in generation for p in of_input]
+        rows = dict(self._spill.read(pieces))
+        found = [tuple(_together([rows[p] for p in of]) for of in generation) for generation in generations]
+        sources = [self._tree.sides[child] for child in operator.node]
+        if with_memory:
+            found.append(tuple(side.in_groups(groups)[0] for side in sources))
+        size = self._disk_bytes(operator)[groups].sum()
+        slices = max(0, int(size / (_MERGE_SHARE * self._memory.limit_bytes)).bit_length())
+        for number in range(1 << slices):
+            sides = [SideState(s.name, s.payload.schema, has_ends=s.has_ends, purges=False) for s in sources]
+            starts = [[0] * len(sides)]
+            for generation in found:
+                for side, part in zip(sides, generation, strict=True):
+                    if part is not None:
+                        side.append(_slice(part, self._bits, slices, number))
+                starts.append([side.count for side in sides])
+            for positions in across(operator.bounds, sides, starts, _PIECE_ROWS):
+                self._merged[1] += self._clock() - began
+                yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])
+                began = self._clock()
+        self.merges += 1
+        self._merged[0] += sum(p.rows for p in pieces)
+        self._merged[1] += self._clock() - began
+
+    def _decision(self) -> Decision:
+        """What the disk phase decides now."""
+        plan = [self._groups(o, with_rows=False) for o in self._tree.operators]
+        sides = self._tree.sides.values()
+        row = sum(map(_row_bytes, sides)) / max(1, len(sides))
+        room = _MERGE_SHARE * self._memory.limit_bytes / max(1.0, row)
+        setting = Setting(self._memory.interval_s, self._rate, room, self._memory.memory_weight)
+        adaptive = self._memory.flush == "adaptive-global"
+        name = self._memory.flush if self._memory.state_manager or not adaptive else "state-spill"
+        decision = registry.MERGES[name](plan, setting)
+        self.decisions.append(decision)
+        return decision
+
+    def _groups(self, operator: Operator, *, with_rows: bool) -> Groups:
+        """What is known of an operator's groups."""
+        number, counts = operator.number, self._counts[operator.number]
+        arrived, local, overall = counts.now()
+        sides = [self._tree.sides.get(child) for child in operator.node]
+        none = np.zeros(1 << self._bits)
+        rows = [s.rows_by_group(self._bits) if with_rows and s is not None else none for s in sides]
+        parent = None if operator is self._tree.root else self._tree.above(operator.node).number
+        return Groups(
+            operator.name,
+            rows=np.array(rows, np.float64),
+            row_bytes=tuple(_row_bytes(s) if s is not None else 1.0 for s in sides),
+            arrived=arrived,
+            unique=counts.unique() if with_rows else none + 1.0,
+            local=local,
+            overall=overall,
+            disk_rows=self.generations[number].rows.astype(np.float64),
+            owed=self._owed[number],
+            downstream=self._downstream(operator) if with_rows else none,
+            parent=parent,
+            silent=counts.silent,
+        )
+
+    def _downstream(self, operator: Operator) -> Any:
+        """Intermediate rows in memory that came of each group."""
+        found = np.zeros(1 << self._bits)
+        if self._memory.flush == "state-spill":
+            for source, side in self._tree.intermediates:
+                if operator.node in source.lineage:
+                    groups = side.words(source.lineage[operator.node]).astype(np.int64)
+                    found += np.bincount(groups, minlength=len(found))
+        return found
+
+    def _inputs(self, operator: Operator) -> Sequence[Any]:
+        assert operator.combining is not None
+        return operator.combining.inputs
+
+    def _lineage(self, source: Any, side: SideState, at: Any, below: Operator) -> Int64s:
+        """The groups of a lower operator that rows came from."""
+        if below.node in source.lineage:
+            (carried,) = side.payload.gather(at, [source.lineage[below.node]])
+            return np.asarray(carried.to_numpy()).astype(np.int64)
+        assert below.keys is not None
+        key = source.key(self._query.graph, self._query.graph.key(below.node))
+        return group_of(below.keys.hashes(side.payload.gather(at, key), len(at)), self._bits)
+
+    def _after_interval(self) -> None:
+        passed = self._clock() - self._began
+        if passed >= self._memory.interval_s:
+            for counts in self._counts:
+                counts.interval(passed / self._memory.interval_s)
+            self._began = self._clock()
+
+
+def _row_bytes(side: SideState) -> float:
+    """Bytes of a row, on average, with its part of the index."""
+    return side.nbytes / max(64, side.rows)
+
+
+def _together(parts: list[Rows]) -> Rows | None:
+    """Rows of several pieces as one."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+
+    def of(name: str) -> Int64s | None:
+        values = [getattr(p, name) for p in parts]
+        return None if values[0] is None else np.concatenate(values)
+
+    batch = pa.concat_batches([p.batch for p in parts])
+    hashes, times = of("hashes"), of("times")
+    assert hashes is not None
+    assert times is not None
+    return Rows(batch, hashes, times, checks=of("checks"), ends=of("ends"))
+
+
+def _slice(rows: Rows, bits: int, slices: int, number: int) -> Rows:
+    """One of several slices of rows, by bits of the hash behind those of the group."""
+    if not slices:
+        return rows
+    return rows.pick((group_of(rows.hashes, bits + slices) & ((1 << slices) - 1)) == number)

@@ -1,0 +1,176 @@
+"""Rows of partition groups on disk: a file for each flush and input, with one record batch per group.
+
+Files are Arrow IPC, with the stored columns and behind them what a side keeps of each row: hash, time and,
+where rows have one, their end and second hash. A file goes when the last of its pieces has gone, and the
+folder with the join; a folder left behind by a process that was killed goes when the next one is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+
+from braided.query.errors import SpillFailed
+from braided.state.keys import Int64s
+from braided.state.side import Rows
+
+_PREFIX, _LOCK = "braided-spill-", "lock"
+_HASH, _TIME, _END, _CHECK = "__hash", "__time", "__end", "__check"
+
+
+@dataclass
+class SpillFile:
+    """A file, and how many of its pieces are still needed."""
+
+    path: Path
+    size: int
+    pieces: int
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Rows of one group and input in a file; none is needed once the watermark has passed `dies_us`."""
+
+    file: SpillFile
+    place: int
+    rows: int
+    dies_us: int
+
+
+class Spill:
+    """The files of one join."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._directory = directory
+        self._folder: Path | None = None
+        self._written = 0
+        self.bytes = 0  # of all files there are
+
+    def write(self, rows: Rows, bounds: Sequence[int] | Int64s, ends_us: Int64s | None) -> list[Piece]:
+        """Write rows that are ordered by group; `bounds` say where each group begins, and the end.
+
+        `ends_us` are the watermarks that rows do not survive; None if they stay for ever.
+        """
+        batch = _described(rows)
+        path = self._new_file()
+        try:
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+                for low, high in itertools.pairwise(bounds):
+                    writer.write_batch(batch.slice(low, high - low))
+            size = path.stat().st_size
+        except (OSError, pa.ArrowException) as wrong:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise self._failed("write", path.parent, wrong) from wrong
+        file = SpillFile(path, size, len(bounds) - 1)
+        self.bytes += size
+        return [
+            Piece(file, place, int(high - low), _latest(ends_us, low, high))
+            for place, (low, high) in enumerate(itertools.pairwise(bounds))
+        ]
+
+    def read(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, Rows]]:
+        """The rows of some pieces, file by file; they stay on disk."""
+        by_file = defaultdict(list)
+        for piece in pieces:
+            by_file[piece.file.path].append(piece)
+        for path, those in by_file.items():
+            try:
+                with pa.memory_map(str(path)) as source:
+                    reader = pa.ipc.open_file(source)
+                    found = [(piece, _rows(reader.get_batch(piece.place))) for piece in those]
+            except (OSError, pa.ArrowException) as wrong:
+                raise self._failed("read", path.parent, wrong) from wrong
+            yield from found
+
+    def drop(self, pieces: Iterable[Piece]) -> None:
+        """Pieces are needed no more."""
+        for piece in pieces:
+            piece.file.pieces -= 1
+            if piece.file.pieces == 0:
+                self.bytes -= piece.file.size
+                with contextlib.suppress(OSError):
+                    piece.file.path.unlink()
+
+    def _new_file(self) -> Path:
+        if self._folder is None:
+            self._folder = self._new_folder()
+        self._written += 1
+        return self._folder / f"{self._written}.arrow"
+
+    def _new_folder(self) -> Path:
+        parent = Path(self._directory or tempfile.gettempdir())
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            _remove_left_behind(parent)
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            lock = (folder / _LOCK).open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as wrong:
+            raise self._failed("write", parent, wrong) from wrong
+        weakref.finalize(self, _remove, folder, lock)
+        return folder
+
+    def _failed(self, what: str, where: Path, wrong: Exception) -> SpillFailed:
+        said = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
+        remedy = "give another one with bd.Memory(directory=...), or a larger limit"
+        if what == "read":
+            remedy = "files there must stay until the join ends"
+        return SpillFailed(
+            f"memory: cannot {what} rows in the directory {str(where)!r}: {said}; {remedy}. Nothing is lost: "
+            "the call that failed has changed nothing, and may be repeated"
+        )
+
+
+def _described(rows: Rows) -> pa.RecordBatch:
+    """Stored columns, and what a side keeps of each row."""
+    names, columns = list(rows.batch.schema.names), list(rows.batch.columns)
+    for name, values in ((_HASH, rows.hashes), (_TIME, rows.times), (_END, rows.ends), (_CHECK, rows.checks)):
+        if values is not None:
+            names.append(name)
+            columns.append(pa.array(values))
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _rows(batch: pa.RecordBatch) -> Rows:
+    names = batch.schema.names
+    stored = [name for name in names if name not in (_HASH, _TIME, _END, _CHECK)]
+
+    def of(name: str) -> Int64s | None:
+        return batch.column(name).to_numpy() if name in names else None
+
+    hashes, times = of(_HASH), of(_TIME)
+    assert hashes is not None
+    assert times is not None
+    return Rows(batch.select(stored), hashes, times, checks=of(_CHECK), ends=of(_END))
+
+
+def _latest(ends_us: Int64s | None, low: int, high: int) -> int:
+    if ends_us is None or low == high:
+        return (1 << 62) if low < high else -(1 << 62)
+    return int(np.max(ends_us[low:high]))
+
+
+def _remove(folder: Path, lock: IO[str]) -> None:
+    lock.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_behind(parent: Path) -> None:
+    """Remove the folders of processes that are gone: nobody holds their lock."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), (folder / _LOCK).open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
