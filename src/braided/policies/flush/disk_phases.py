@@ -1,0 +1,87 @@
+"""When the state manager's rivals merge from disk: at the end, or while an operator's inputs are silent.
+
+They see one operator at a time: it merges while nothing arrives at *any* of its inputs, and all others go
+on in memory, whatever becomes of the results. In a plan of several joins that happens mostly at the bottom.
+
+| policy | when | which group |
+| --- | --- | --- |
+| state spill | never: only when all streams have ended | - |
+| hash-merge join | inputs silent | owes the most results |
+| RPJ | inputs silent | owes the most results per row read |
+| XJoin | inputs silent | has the most rows on disk |
+
+Of several silent operators the one with the best group goes first, then the lower one. A group that owes
+nothing, or has nothing on disk, is never merged.
+
+>>> rows = np.array([[20.0, 30], [10, 50]])
+>>> groups = Groups("ab", rows, (8.0, 8.0), rows, *np.ones((3, 2)), disk_rows=rows,
+...     owed=np.array([90.0, 100]), silent=(True, True))
+>>> setting = Setting(interval_s=5, disk_rate=100, buffer_rows=1000)
+>>> [phase([groups], setting).merge for phase in (never, most_owed, best_task)]
+[None, Merge(operator=0, group=1), Merge(operator=0, group=0)]
+>>> most_owed([groups], setting).reason
+'ab is silent and merges group 1: 100 results are owed, 80 rows are read in 0.8 s'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from braided.policies.flush.lowest_first import known
+from braided.policies.flush.question import Decision, Floats, Groups, Merge, Setting
+from braided.policies.flush.state_manager import merge_seconds, rows_on_disk
+
+
+def never(plan: Sequence[Groups], setting: Setting) -> Decision:
+    """What is on disk waits for the end."""
+    return _all_in_memory(plan, "groups on disk wait for the end of all streams")
+
+
+def most_owed(plan: Sequence[Groups], setting: Setting) -> Decision:
+    """Of silent operators, the group that owes the most."""
+    return _when_silent(plan, setting, lambda owed, read: owed)
+
+
+def best_task(plan: Sequence[Groups], setting: Setting) -> Decision:
+    """Of silent operators, the group that owes the most per row read."""
+    return _when_silent(plan, setting, lambda owed, read: owed / np.maximum(read, 1.0))
+
+
+def largest_part(plan: Sequence[Groups], setting: Setting) -> Decision:
+    """Of silent operators, the group with the most rows on disk."""
+    return _when_silent(plan, setting, lambda owed, read: read)
+
+
+def _when_silent(
+    plan: Sequence[Groups], setting: Setting, worth: Callable[[Floats, Floats], Floats]
+) -> Decision:
+    best, merge = 0.0, None
+    for operator, groups in enumerate(plan):
+        owed, read = known(groups.owed, groups.overall), rows_on_disk(groups)
+        values = np.where((owed > 0) & (read > 0), worth(owed, read), 0.0)
+        if _silent(groups) and values.max(initial=0.0) > best:
+            best, merge = float(values.max()), Merge(operator, int(values.argmax()))
+    if merge is None:
+        return _all_in_memory(plan, "no operator with silent inputs owes results")
+    return _merging(plan, merge, setting)
+
+
+def _silent(groups: Groups) -> bool:
+    return bool(groups.silent) and all(groups.silent)
+
+
+def _merging(plan: Sequence[Groups], merge: Merge, setting: Setting) -> Decision:
+    groups, group = plan[merge.operator], merge.group
+    modes = tuple("on-disk" if i == merge.operator else "in-memory" for i in range(len(plan)))
+    read, seconds = rows_on_disk(groups)[group], merge_seconds(groups, setting)[group]
+    reason = (
+        f"{groups.operator} is silent and merges group {group}: {groups.owed[group]:.4g} results are owed, "
+        f"{read:.4g} rows are read in {seconds:.4g} s"
+    )
+    return Decision(modes, merge, reason)
+
+
+def _all_in_memory(plan: Sequence[Groups], reason: str) -> Decision:
+    return Decision(("in-memory",) * len(plan), None, reason)

@@ -1,0 +1,135 @@
+"""The state manager: merge from disk what promises more results than memory does (early-throughput, V).
+
+Operators are asked from the root down: what an operator finds must pass those above, so the first that gains
+by merging is the best one. It merges one group; those below it wait, so that nothing arrives from them, and
+all others go on in memory. A merge must be over before the buffer for rows that arrive meanwhile is full; of
+those that are, the best is taken (the paper looks at the best of all only).
+
+| paper (Algorithm 2) | here |
+| --- | --- |
+| dskLocRslt | `owed`; a flush adds `owed_after_flush` |
+| dskThroughput(j) | `results_per_row` on disk now (the example's 6.33 is by those before the flush) |
+| dskConst | `Setting.disk_rate` |
+| memThroughput | `memory_rate`: memConst is 1 / interval here, times `Setting.memory_weight` |
+| DskTime, BufTime | `merge_seconds`, `buffer_seconds` |
+| next operator in pipeline | `top_down`: level by level, better siblings first (ours: paths only) |
+
+>>> disk, flushed = np.array([[300.0], [60]]), np.array([[140.0], [10]])
+>>> owed = owed_after_flush(disk, flushed, np.array([5.0]))
+>>> owed.tolist()
+[2280.0]
+>>> groups = Groups("abcd", flushed * 0, (8.0, 8.0), np.array([[300.0], [100]]), *np.full((3, 1), 60.0),
+...     disk_rows=disk + flushed, owed=owed)
+>>> decide([groups], Setting(interval_s=5, disk_rate=100, buffer_rows=1000)).reason
+'abcd merges group 0: 447.1 results a second from disk, 12 from memory; 5.1 s, the buffer lasts 12.5 s'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from braided.policies.flush.adaptive_global import overall_share, same_key
+from braided.policies.flush.lowest_first import known, per
+from braided.policies.flush.question import Decision, Floats, Groups, Merge, Setting
+
+
+def decide(plan: Sequence[Groups], setting: Setting) -> Decision:
+    """The mode of every operator, and the group to merge, if that gains anything."""
+    reasons = []
+    for operator in top_down(plan):
+        below = at_or_below(plan, operator)
+        found = _offer(plan[operator], setting, buffer_seconds([plan[i] for i in below], setting))
+        if found.gains:
+            modes = ["blocked" if i in below else "in-memory" for i in range(len(plan))]
+            modes[operator] = "on-disk"
+            return Decision(tuple(modes), Merge(operator, found.group), found.reason)
+        reasons.append(found.reason)
+    return Decision(("in-memory",) * len(plan), None, "; ".join(reasons) or "there are no operators")
+
+
+class _Offer(NamedTuple):
+    """What an operator's best group on disk promises."""
+
+    gains: bool
+    group: int
+    reason: str
+
+
+def _offer(groups: Groups, setting: Setting, room_s: float) -> _Offer:
+    memory, rates = memory_rate(groups, setting), results_per_row(groups) * setting.disk_rate
+    takes = merge_seconds(groups, setting)
+    short = np.where(takes < room_s, rates, 0.0)
+    best = int((short if short.any() else rates).argmax()) if rates.any() else -1
+    if best < 0:
+        return _Offer(False, best, f"{groups.operator}: nothing is expected from disk")
+    numbers = f"{rates[best]:.4g} results a second from disk, {memory:.4g} from memory"
+    lasts = f"the buffer lasts {room_s:.4g} s" if room_s < math.inf else "nothing arrives"
+    numbers += f"; {takes[best]:.4g} s, {lasts}"
+    if short[best] > memory:
+        return _Offer(True, best, f"{groups.operator} merges group {best}: {numbers}")
+    return _Offer(False, best, f"{groups.operator} would merge group {best}: {numbers}")
+
+
+def memory_rate(groups: Groups, setting: Setting) -> float:
+    """Overall results a second that rows of this operator become in memory, as they count."""
+    return float(setting.memory_weight * groups.overall.sum() / setting.interval_s)
+
+
+def results_per_row(groups: Groups) -> Floats:
+    """Overall results that a merge of each group is expected to give, per row that it reads."""
+    return per(known(groups.owed, groups.overall) * overall_share(groups), rows_on_disk(groups))
+
+
+def owed_after_flush(disk_rows: Floats, flushed_rows: Floats, unique: Floats) -> Floats:
+    """The results that groups owe in addition, after rows of all inputs join others on disk.
+
+    Combinations with a row of both; those within either have met, or are owed already.
+    """
+    states = (disk_rows + flushed_rows, disk_rows, flushed_rows)
+    both, disk, flushed = (np.prod(rows, axis=0, dtype=np.float64) for rows in states)
+    return np.asarray(np.maximum(both - disk - flushed, 0.0) / same_key(unique, len(disk_rows)))
+
+
+def merge_seconds(groups: Groups, setting: Setting) -> Floats:
+    """How long it takes to read each group from disk."""
+    read = rows_on_disk(groups)
+    return read / setting.disk_rate if setting.disk_rate > 0 else np.full(read.shape, math.inf)
+
+
+def buffer_seconds(waiting: Sequence[Groups], setting: Setting) -> float:
+    """How long the buffer lasts if rows for these operators wait."""
+    arrived = sum(float(groups.arrived.sum()) for groups in waiting)
+    return setting.interval_s * setting.buffer_rows / arrived if arrived > 0 else math.inf
+
+
+def top_down(plan: Sequence[Groups]) -> Iterator[int]:
+    """Operators from the root on, level by level; of siblings the one that promises more from disk first."""
+    best = [results_per_row(groups).max(initial=0.0) for groups in plan]
+    level: list[int | None] = [None]
+    while level:
+        level = [
+            child
+            for parent in level
+            for child in sorted(
+                (i for i, groups in enumerate(plan) if groups.parent == parent), key=lambda i: (-best[i], i)
+            )
+        ]
+        yield from (i for i in level if i is not None)
+
+
+def at_or_below(plan: Sequence[Groups], operator: int) -> set[int]:
+    """An operator and all whose rows reach it."""
+    found = {operator}
+    for i in reversed(range(operator)):  # producers have lower numbers
+        if plan[i].parent in found:
+            found.add(i)
+    return found
+
+
+def rows_on_disk(groups: Groups) -> Floats:
+    """Rows of each group on disk, all inputs together."""
+    return np.asarray(known(groups.disk_rows, groups.rows).sum(axis=0))
