@@ -9,6 +9,7 @@ of the index or in a scan, of the key or not; `scanned` is what purging looked a
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,7 @@ def run_mjoin(
         inserted, purged, before = inserted + came - dropped, purged + went - dropped, now
         points.append(_point(engine, seconds, inserted, purged, closures.looked))
     began = time.process_time()
-    for _ in engine.finish():
+    for _ in itertools.chain.from_iterable(engine.finish()):
         raise AssertionError("nothing waits for the end")
     seconds += time.process_time() - began
     purged += _purged(engine.statistics()) - _purged(before)

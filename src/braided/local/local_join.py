@@ -67,9 +67,10 @@ class LocalJoin:
         """Declare all streams ended; the results that waited for that."""
         self._check_open("end")
         self._hold_unread()
-        table = self._table(self._engine.finish())
+        for step in self._engine.finish():
+            self._held += list(step)
         self._ended = True
-        return table
+        return self._table(iter(()))
 
     def late(self) -> dict[str, pa.Table]:
         """The late rows since the last call, by stream; all of a stream's columns.
@@ -101,7 +102,10 @@ class LocalJoin:
     def snapshot(self) -> bytes:
         """The whole state as bytes (Arrow IPC, versioned); between batches only."""
         if self._unread is not None or self._held:
-            raise InvalidValue("snapshot: a stream() is not read to its end; read it first")
+            raise InvalidValue(
+                "snapshot: a stream() is not read to its end, or a call failed that had found results; read "
+                "them first"
+            )
         return snapshot.save(self._engine)
 
     def restore(self, data: bytes) -> LocalJoin:
@@ -118,6 +122,8 @@ class LocalJoin:
         if not isinstance(batch, Mapping):
             raise InvalidType(f"a batch must map stream names to tables; got {type(batch).__name__}")
         self._hold_unread()
+        for step in self._engine.before():
+            self._held += list(step)
         return self._engine.accept(batch)
 
     def _hold_unread(self) -> None:

@@ -53,7 +53,8 @@ def run_local(
         batches = _scheduled(query, whole, scheduling, (batch_rows, batch_period, buffer_rows))
     for number, now in enumerate(batches):
         began = time.process_time()
-        results = list(engine.step(engine.accept(now.batch, borrow=True), eager=False))
+        results = [table for step in engine.before() for table in step]
+        results += engine.step(engine.accept(now.batch, borrow=True), eager=False)
         seconds = time.process_time() - began
         found += results
         spent, passed = spent + seconds, passed + (now.period_seconds or 0.0)
@@ -61,7 +62,7 @@ def run_local(
             rows = {name: now.batch[name].num_rows if name in now.batch else 0 for name in query.names}
             new = sum(table.num_rows for table in results)
             on_batch(BatchReport(number, rows, now.held_back, new, seconds, now.period_seconds))
-    found += engine.finish()
+    found += (table for step in engine.finish() for table in step)
     if passed:
         _log.info("the CPU was idle for %.1f %% of the time between activations", 100 * (1 - spent / passed))
     _warn_of_late_rows(engine)

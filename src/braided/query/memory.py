@@ -88,7 +88,7 @@ class Memory(PlainDict):
 
     @property
     def group_bits(self) -> int:
-        """How many partition groups an operator has, as a power of two: more if there is room to know them."""
+        """How many partition groups an operator has, as a power of two: more where there is more room."""
         return min(8, max(3, (self.limit_bytes >> 16).bit_length()))
 
     @property

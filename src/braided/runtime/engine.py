@@ -19,6 +19,7 @@ from the start by nothing a result can show.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,11 +31,11 @@ from braided.operators.layout import Layout, layout_of, output_of
 from braided.operators.mjoin import Positions
 from braided.operators.operator import Operator
 from braided.operators.results import Made, Results
-from braided.operators.tree import Arriving, Tree
+from braided.operators.tree import Arriving, Found, Tree
 from braided.policies.choice import Policies, policies_for
 from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
 from braided.query.bounds import INFINITE_US
-from braided.query.errors import InvalidValue, UnknownName, did_you_mean
+from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 from braided.query.subplans import Subplan
@@ -44,11 +45,13 @@ from braided.runtime.intake import Arrival, Intake, as_batch, plain_schema
 from braided.runtime.rationing import Rationing
 from braided.runtime.regulation import WHOLE, Part, Regulation, Share
 from braided.runtime.settling import Waiting
+from braided.runtime.spilling import Spilling, Tasks
 from braided.runtime.stopwatch import Stopwatch
 from braided.runtime.watermark import NONE_US, Watermark
 from braided.state.side import Allocate, Rows, SideState
 
 PIECE_ROWS = 65_536
+_ROW_BYTES = 32  # of a stored row, besides its columns
 
 
 @dataclass
@@ -92,6 +95,7 @@ class Engine:
         repeatable: bool = False,
         part: Part = WHOLE,
         subplan: Subplan | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
 
@@ -99,10 +103,8 @@ class Engine:
         taken back (unless rows were purged). Without `measures` the caller says how long batches take. With
         `repeatable` nothing runs in the background. `part` is this engine's part of a join that is spread
         over several; `subplan` are the operators it runs, if not all: `results` are then the rows it hands
-        on. `policies`, `rationing` and `state_windows` (see `Tree`) are for tests and the lab.
+        on. `policies`, `rationing`, `state_windows` (see `Tree`) and `clock` are for tests and the lab.
         """
-        if query.memory is not None:
-            raise InvalidValue("memory is not available in this version; leave it out")
         self.query = query
         self._expire_after, self._measures, self._part = expire_after, measures, part
         self.watch = Stopwatch()  # of the latest batch
@@ -114,6 +116,7 @@ class Engine:
             state_windows,
             subplan,
         )
+        self.spilling = Spilling(query, self.tree, clock) if query.memory is not None else None
         self.rationing = rationing or Rationing(query, self.tree.state_windows, wait=repeatable, part=part)
         self.regulation = Regulation(query, part)
         self.watermark = Watermark([s.lateness_us for s in query.streams])
@@ -229,11 +232,23 @@ class Engine:
         """The watermark once these have been processed."""
         return self.watermark.after([a.newest_us if a else None for a in arrivals])
 
-    def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
-        """The results that waited for the end of all streams."""
-        arrivals = [None] * len(self.streams)
+    def before(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
+        """Steps that are due before the next batch: each has results of its own, whole or not at all."""
+        if self.spilling is not None:
+            for tasks in self.spilling.due(self.watermark.us):
+                yield self._run(self._nothing, self.watermark, piece_rows, tasks=tasks, eager=False)
+
+    def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
+        """The results that waited for the end of all streams, in steps like those before a batch."""
         self.regulation.see(self.watermark.clock_us)  # and not that of a batch that failed
-        yield from self._run(arrivals, self.watermark.at_end(), piece_rows, eager=False)
+        if self.spilling is not None:
+            for tasks in self.spilling.finishing():
+                yield self._run(self._nothing, self.watermark, piece_rows, tasks=tasks, eager=False)
+        yield self._run(self._nothing, self.watermark.at_end(), piece_rows, eager=False)
+
+    @property
+    def _nothing(self) -> list[Arrival | None]:
+        return [None] * len(self.streams)
 
     def statistics(self) -> Statistics:
         """An immutable picture of now."""
@@ -255,6 +270,7 @@ class Engine:
             intermediates=self.tree.statistics(),
             rationing=self.rationing.statistics(),
             exact_again=self.rationing.exact_since,
+            spilled_bytes=self.spilling.bytes if self.spilling else 0,
             punctuations_out=self.closures.announcements if self.closures else 0,
             driver_streams=tuple(names[p.driver] for names, p in plans),
             probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for names, p in plans},
@@ -298,9 +314,13 @@ class Engine:
         piece_rows: int,
         handed: Mapping[Plan, Rows] | None = None,
         *,
+        tasks: Tasks | None = None,
         eager: bool,
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
+        if self.spilling is not None:
+            self.spilling.make_room(sum(_room(a.rows) for a in arrivals if a))
+            self.spilling.begin(tasks or {})
         self._count_dead()
         if self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us):
             self._count_dead()
@@ -320,11 +340,16 @@ class Engine:
             self.tree.undo(before)
             self._wait_again(waiting)
             self.rationing.restore(rationing)
+            if self.spilling is not None:
+                self.spilling.abort()
             self._unlearn()
             raise
+        if self.spilling is not None:
+            self.spilling.commit()
         self.probes = self.tree.done(before, arriving)
         self.rationing.end(self.batches, self.probes, later.clock_us)
         complete = self._commit(arrivals, later, found)
+        self.batches += tasks is None
         if complete is not None and isinstance(self._builder, Results):
             yield self._builder.punctuations(complete)
 
@@ -357,11 +382,13 @@ class Engine:
     def _found(self, arriving: Arriving, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
         floors_us = self.regulation.now_us
         ration = self.rationing.rations if self.rationing.limited else None
-        pieces = self.tree.run(arriving, floors_us, piece_rows, ration)
-        for piece in pieces if eager else _gathered(pieces, piece_rows):
+        pieces = self.tree.run(arriving, floors_us, piece_rows, ration, self.spilling)
+        for sides, piece in pieces if eager else _gathered(pieces, piece_rows):
             assert self._builder is not None
-            table = self._builder.table(self.tree.of_inputs(self.tree.root), piece, floors_us)
+            table = self._builder.table(sides, piece, floors_us)
             if table.num_rows:
+                if self.spilling is not None and isinstance(self._builder, Results):
+                    self.spilling.found(self.tree.root.number, sides, self._builder.latest)
                 yield table
 
     def _wait_again(self, waiting: Sequence[Waiting | None]) -> None:
@@ -390,7 +417,6 @@ class Engine:
             self.closures.after(arrivals, later.us)
         complete = self.closures.announce(self.tree) if self.closures is not None else None
         self.results += found
-        self.batches += 1
         self.watermark = later
         self._unlearn = self._remember()
         sides = [s.side if s else None for s in self.streams]
@@ -409,16 +435,17 @@ class Engine:
         self.tree.trim()
         if not self.regulation.cuts and (not self._windowed or watermark.us == NONE_US):
             return
+        keeps = self.spilling.keeps if self.spilling is not None else set()
         lazy = self.query.tuning.expiry == "lazy" and not self.regulation.cuts
         for i, stream in enumerate(self.streams):
-            if stream is None:
+            if stream is None or stream.layout.stream.name in keeps:
                 continue
             arrival = arrivals[i] if arrivals else None
             if lazy and not (arrival and stream.side.crowded(len(arrival.rows))):
                 continue
             self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i, watermark))
         if watermark.us != NONE_US:
-            self.tree.expire(watermark.us)
+            self.tree.expire(watermark.us, keeps)
         if self.regulation.cuts:
             self.tree.purge(self.regulation.floors_us)
 
@@ -512,15 +539,22 @@ def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:
     return HalfJoinStatistics(probes, matches, allowance, same_key)
 
 
-def _gathered(pieces: Iterator[Positions], piece_rows: int) -> Iterator[Positions]:
-    """Small pieces put together, up to `piece_rows` rows."""
+def _gathered(pieces: Iterator[Found], piece_rows: int) -> Iterator[Found]:
+    """Small pieces put together, up to `piece_rows` rows, as far as their rows are in the same states."""
     held: list[Positions] = []
     rows = 0
-    for piece in pieces:
-        if rows + piece.shape[1] > piece_rows and held:
-            yield np.concatenate(held, axis=1)
+    of: Sequence[SideState] = ()
+    for sides, piece in pieces:
+        if held and (rows + piece.shape[1] > piece_rows or sides[0] is not of[0]):
+            yield of, np.concatenate(held, axis=1)
             held, rows = [], 0
+        of = sides
         held.append(piece)
         rows += piece.shape[1]
     if held:
-        yield np.concatenate(held, axis=1)
+        yield of, np.concatenate(held, axis=1)
+
+
+def _room(rows: Rows) -> int:
+    """About how many bytes rows will take."""
+    return int(rows.batch.nbytes) + _ROW_BYTES * len(rows)

@@ -5,11 +5,11 @@ a batch (`due`), or after the last one (`finishing`). A step is whole or not at 
 nothing has changed but that rows may have moved to disk, which no result can show.
 
 An operator *owes* combinations of rows that were never in memory together (see `operators.merging`). Where
-merges wait (`defer`), any row of an operator with rows on disk may be owed to them, and any row of those above
-to what will come of that; so none of these expire. Once more than half of what is on disk would have, all is
-settled from below: what is in memory of groups with rows on disk is flushed, all is merged, and pieces that
-have died go. So the work and the room on disk are in proportion to the rows that live. Without `defer` groups
-with rows on disk have none in memory between batches, and nothing is owed.
+merges wait (`defer`), any row of an operator with rows on disk may be owed to them, and any row of those
+above to what will come of that; so none of these expire. Once more than half of what is on disk would have,
+all is settled from below: what is in memory of groups with rows on disk is flushed, all is merged, and pieces
+that have died go. So the work and the room on disk are in proportion to the rows that live. Without `defer`
+groups with rows on disk have none in memory between batches, and nothing is owed.
 
 Memory: rows that were flushed hold their room until a side is rebuilt without them. So that this is seldom,
 only a part of the limit is for rows that are found, and the rest for those that are gone.
@@ -18,8 +18,7 @@ only a part of the limit is for rows that are found, and the rest for those that
 from __future__ import annotations
 
 import collections
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +34,7 @@ from braided.policies.flush.question import Decision, Groups, Setting
 from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.bounds import INFINITE_US
 from braided.query.join_query import JoinQuery
-from braided.query.plan_tree import Plan, label, leaves
+from braided.query.plan_tree import Plan, leaves
 from braided.runtime.group_counts import GroupCounts
 from braided.state.generations import Generations, by_number
 from braided.state.keys import Bools, Int64s

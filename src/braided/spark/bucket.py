@@ -12,6 +12,7 @@ Rows that a lower stage made are never judged: their last component was accepted
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -108,7 +109,7 @@ class Bucket:
         yield from ((blob, None) for blob in self._late(arrivals))
         yield from ((p.blob, None) for p in packed if p.stream == NO_STREAM and p.blob is not None)
         if finish:
-            for table in engine.finish():
+            for table in itertools.chain.from_iterable(engine.finish()):
                 yield from ((blob, None) for blob in self._blobs(table))
             return
         self._measure(meta, engine, packed)

@@ -36,7 +36,7 @@ class Generations:
     @property
     def groups(self) -> Bools:
         """Which groups have rows on disk."""
-        found: Bools = self.rows.any(axis=0)
+        found: Bools = self.rows.sum(axis=0) > 0
         return found
 
     @property
