@@ -36,6 +36,7 @@ bench: $(VENV)/ready
 chaos: $(VENV)/ready
 	$(BIN)/python -m braided.bench.chaos --kills 20 --suicide
 	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --keys 2
+	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --promises
 	$(BIN)/python -m braided.bench.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 --master cluster
 
 burst: $(VENV)/ready

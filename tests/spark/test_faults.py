@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from braided.bench.chaos import Trouble, campaign
+from braided.bench.chaos_work import Promised
 
 
 def test_a_kill_of_the_driver_and_workers_that_kill_themselves(tmp_path: Path) -> None:
@@ -15,3 +16,12 @@ def test_a_kill_of_the_driver_and_workers_that_kill_themselves(tmp_path: Path) -
     assert report.kills == 1
     assert report.expected > 1_000
     assert (report.missing, report.doubled) == (0, 0), str(report)
+
+
+def test_the_same_while_rows_go_by_promises(tmp_path: Path) -> None:
+    trouble = Trouble(suicide=True)
+    report = campaign(tmp_path, kills=1, seed=3, batches=7, trouble=trouble, work=Promised())
+    assert report.kills == 1
+    assert report.live is not None
+    assert report.live.wanted < 0.1 * report.live.seen
+    assert report.right, str(report)

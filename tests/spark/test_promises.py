@@ -14,7 +14,7 @@ import pytest
 
 import braided as bd
 from braided.lab.files import add_file
-from braided.spark import folders
+from braided.spark import folders, measures
 from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
@@ -253,3 +253,80 @@ def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         state.chunks[number] = damage
         with pytest.raises(bd.BraidedError, match=f"state is damaged: bucket 0, closed keys, chunk {number}"):
             made.push({"a": marked([3]).drop_columns(["p"]), "b": marked([3])})
+
+
+def reported(made: Cluster, what: str) -> dict[str, int]:
+    """A number of each stream, as the buckets of the latest batch tell it."""
+    seen = measures.combined(made.plan.query.names, made.metrics)
+    return {n: seen[f"stream.{n}.{what}"] for n in made.plan.query.names}
+
+
+@pytest.mark.parametrize("punctuation", ["p", bd.RangePunctuation("p", "k")], ids=["keys", "ranges"])
+def test_punctuations_of_null_are_counted_and_close_nothing(punctuation: Any) -> None:
+    """Spark counted them only beside others, and never those of single keys."""
+    query = bd.JoinQuery([bd.Stream(n, "k", punctuation=punctuation) for n in "ab"])
+    made, live = cluster(query, {n: marked([1]) for n in "ab"}, arena=True), bd.LocalJoin(query)
+    for batch in (
+        {"a": marked([1, 2, 3], [None, None]), "b": marked([4], [None, 0])},
+        {"a": marked([], [None]), "b": marked([])},
+    ):
+        made.metrics.clear()
+        made.push(batch)
+        live.push(batch)
+    counted = {n: s.punctuations for n, s in live.stats().streams.items()}
+    assert reported(made, "punctuations") == counted == {"a": 3, "b": 2}
+    assert sum(stored_rows(made).values()) == 4
+
+
+def test_ranges_are_purged_in_every_bucket() -> None:
+    """Only the first bucket counted them, so that purging was never due in the others."""
+    streams = [bd.Stream(n, "k", punctuation=bd.RangePunctuation("p", "k")) for n in "ab"]
+    for purge, most in (("immediate", 20), (bd.BatchPurge(every=8), 60)):
+        query = bd.JoinQuery(streams, tuning=bd.Tuning(purge=purge))  # type: ignore[arg-type]
+        made = cluster(query, {n: marked([1]) for n in "ab"}, arena=False)
+        for n in range(0, 200, 20):
+            made.push({name: marked(range(n, n + 20), [n - 1]) for name in "ab"})
+            assert max(stored_rows(made).values()) <= most
+
+
+def test_a_batch_of_punctuations_alone_is_told_by_all_buckets() -> None:
+    """Only the buckets of their keys ran, and the join's numbers were those of these buckets."""
+    query = bd.JoinQuery([bd.Stream(n, "k", punctuation="p") for n in "ab"])
+    made = cluster(query, {n: marked([1]) for n in "ab"}, arena=True)
+    made.push({n: marked(range(100)) for n in "ab"})
+    made.metrics.clear()
+    made.push({"a": marked([], [7]), "b": marked([])})
+    assert reported(made, "rows_in") == {"a": 100, "b": 100}
+    assert reported(made, "punctuations") == {"a": 1, "b": 0}
+
+
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+def test_rows_are_live_or_purged_however_often_batches_are_retried(arena: bool) -> None:
+    query, tables = workload(1, ("unique", "punctuated", "punctuated"))
+    rows_in = {n: data_of(t).num_rows for n, t in tables.items()}
+    found = []
+    for retries in (0, 1, 2):
+        made = cluster(query, tables, arena=arena)
+        for batch in batches_of(tables, 4):
+            before = copy.deepcopy(made.states)
+            for _ in range(retries):
+                made.push(batch)
+                made.states = copy.deepcopy(before)
+            made.metrics.clear()
+            made.push(batch)
+        purged, live = reported(made, "purged_rows"), reported(made, "live_rows")
+        assert {n: purged[n] + live[n] for n in purged} == rows_in
+        found.append(purged)
+    assert found[0] == found[1] == found[2]
+    assert all(found[0].values())
+
+
+def test_announcements_are_told_from_results_in_data_frames(spark: Any) -> None:
+    """The column that tells them was left out of Spark's schema, so they looked like results of nulls."""
+    streams = [bd.Stream("a", "k", unique=True), bd.Stream("b", "k", punctuation="p")]
+    query = bd.JoinQuery(streams, emit_punctuations=True)
+    tables = {"a": pa.table({"k": [1, 2, 3]}), "b": marked([1, 1, 2], [1, 3, 4])}
+    found = bd.spark.join(query, {n: spark.createDataFrame(t) for n, t in tables.items()}).toArrow()
+    assert found.column_names == ["a_k", "b_k", "punctuation"]
+    assert sorted(found.filter(found["punctuation"])["a_k"].to_pylist()) == [1, 3, 4]
+    assert_same_bag(found, bd.run_local(query, tables))

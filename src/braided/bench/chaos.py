@@ -5,9 +5,11 @@ random moments and started again on the same checkpoint, until all input is join
 themselves in mid-task, executors of a cluster may be killed, and tasks may dawdle until Spark starts a second
 attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
 input. With two keys (a and b by one, b and c by another) the join runs in two stages; workers of both die.
+With promises there are no windows; at the end the state must also hold just the rows that may still join.
 
     python -m braided.bench.chaos --kills 20 --seed 1
     python -m braided.bench.chaos --kills 5 --seed 1 --suicide --keys 2
+    python -m braided.bench.chaos --kills 10 --seed 1 --suicide --promises
     python -m braided.bench.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
 """
 
@@ -28,18 +30,28 @@ from subprocess import Popen
 from typing import Any, TypeAlias
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from braided.bench.chaos_work import LAST_KEY, Promised, Windowed, Work
 from braided.bench.children import committed, start_child, to_the_end
 from braided.bench.cluster import cluster
-from braided.lab.files import add_file, committed_files
+from braided.lab.files import committed_files
 
-NAMES = ("a", "b", "c")
-LAST_KEY = {1: ("a.k", "c.k"), 2: ("b.m", "c.m")}  # beside a.k = b.k, by number of keys
-WINDOW_S = 5
 Pass: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Live:
+    """Rows in the state at the end: how many there are, how many should be, and of how many."""
+
+    rows: int
+    wanted: int
+    seen: int
+
+    def __str__(self) -> str:
+        share = self.rows / self.seen
+        return f"live {self.rows:,} of {self.seen:,} rows ({share:.1%}), {self.wanted:,} expected"
 
 
 @dataclass(frozen=True)
@@ -54,12 +66,19 @@ class Report:
     seconds: float
     executor_kills: int = 0
     second_attempts: int = 0
+    live: Live | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether the sink, and the state if it was looked at, hold what they should."""
+        return self.missing == self.doubled == 0 and (self.live is None or self.live.rows == self.live.wanted)
 
     def __str__(self) -> str:
         return (
             f"{self.kills} kills, {self.starts} starts, {self.executor_kills} executors killed, "
             f"{self.second_attempts} batches with two attempts at once, {self.seconds:.0f} s: "
             f"{self.expected:,} results expected, missing {self.missing}, doubled {self.doubled}"
+            + (f"; {self.live}" if self.live else "")
         )
 
 
@@ -77,6 +96,7 @@ class Trouble:
 
 
 NO_TROUBLE = Trouble()
+ONE_KEY = Windowed()
 
 
 def campaign(
@@ -88,19 +108,19 @@ def campaign(
     trouble: Trouble = NO_TROUBLE,
     executor_kills: int = 0,
     master: str = "local[2,4]",
-    keys: int = 1,
+    work: Work = ONE_KEY,
 ) -> Report:
     """Generate input, run and kill until everything is joined, compare.
 
     The master "cluster" is a cluster of real processes, made for this campaign.
     """
     if master == "cluster":
-        options: dict[str, Any] = {"trouble": trouble, "executor_kills": executor_kills, "keys": keys}
+        options: dict[str, Any] = {"trouble": trouble, "executor_kills": executor_kills, "work": work}
         with cluster(2, root / "cluster.log") as address:
             return campaign(root, kills=kills, seed=seed, batches=batches, master=address, **options)
     rng = random.Random(seed)
     began = time.perf_counter()
-    generate(root, batches, seed)
+    work.generate(root, batches, seed)
     executors = 0
 
     def until(child: Popen[bytes], *, kill: bool) -> None:
@@ -111,34 +131,18 @@ def campaign(
             _after_some_batches(child, root, batches, rng)
 
     log = root / "child.log"
-    done = to_the_end(lambda: start(root, master, trouble, keys), log, kills, until)
-    missing, doubled, expected = compare(root, keys)
+    done = to_the_end(lambda: start(root, master, trouble, work), log, kills, until)
+    missing, doubled, expected = compare(root, work)
     seconds, seconds_begun = time.perf_counter() - began, len(list(root.glob("second-attempt-*")))
-    return Report(done, done + 1, expected, missing, doubled, seconds, executors, seconds_begun)
+    return Report(
+        done, done + 1, expected, missing, doubled, seconds, executors, seconds_begun, live(root, work)
+    )
 
 
-def generate(root: Path, batches: int, seed: int) -> None:
-    """Three streams as files of random size, in order of time."""
-    rng, other = np.random.default_rng(seed), np.random.default_rng((seed, 2))
-    for name in NAMES:
-        sizes = rng.integers(50, 2_000, batches)
-        times = np.sort(rng.integers(0, batches * 4_000_000, sizes.sum())) + 1_700_000_000_000_000
-        table = pa.table(
-            {
-                "k": rng.integers(0, 300, len(times)),
-                "t": pa.array(times, pa.timestamp("us", tz="UTC")),
-                "v": np.arange(len(times)),
-                "m": other.integers(0, 300, len(times)),
-            }
-        )
-        for n, (start_, size) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, strict=True)):
-            add_file(root / name, n, table.slice(start_, size))
-
-
-def start(root: Path, master: str, trouble: Trouble, keys: int = 1) -> Popen[bytes]:
+def start(root: Path, master: str, trouble: Trouble, work: Work) -> Popen[bytes]:
     """A child that joins all files and ends."""
     command = ["-m", "braided.bench.chaos", "--child", str(root), "--master", master]
-    return start_child([*command, *trouble.flags, "--keys", str(keys)], root / "child.log")
+    return start_child([*command, *trouble.flags, *work.flags], root / "child.log")
 
 
 def _after_some_batches(child: Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:
@@ -169,27 +173,34 @@ def _kill_executor(rng: random.Random) -> int:
     return 1
 
 
-def compare(root: Path, keys: int = 1) -> tuple[int, int, int]:
+def compare(root: Path, work: Work) -> tuple[int, int, int]:
     """Missing and doubled rows against DuckDB, and how many there should be."""
-    columns = [f"{n}_v" for n in NAMES]
     got: Counter[Any] = Counter()
     for path in committed_files(root / "out"):
-        table = pq.read_table(path, columns=columns)
-        got.update(zip(*(table[c].to_pylist() for c in columns), strict=True))
-    newest = "greatest(a.t, b.t, c.t)"
-    near = " and ".join(f"epoch_us({newest}) - epoch_us({n}.t) <= {WINDOW_S * 1_000_000}" for n in NAMES)
-    with duckdb.connect() as db:
-        for name in NAMES:
-            db.register(name, pq.read_table(root / name))
-        rows = db.sql(
-            "select a.v, b.v, c.v from a join b on a.k = b.k "
-            f"join c on {' = '.join(LAST_KEY[keys])} where {near}"
-        ).fetchall()
-    wanted = Counter(rows)
+        table = pq.read_table(path, columns=list(work.columns))
+        got.update(zip(*(table[c].to_pylist() for c in work.columns), strict=True))
+    wanted = Counter(_asked(root, work, work.wanted))
     return (wanted - got).total(), (got - wanted).total(), wanted.total()
 
 
-def child(root: Path, master: str, trouble: Trouble, keys: int = 1) -> None:
+def live(root: Path, work: Work) -> Live | None:
+    """What the state holds at the end, if that can be told from the input."""
+    if work.live is None:
+        return None
+    (wanted, seen), *_ = _asked(root, work, work.live)
+    return Live(int((root / "live").read_text()), int(wanted), int(seen))
+
+
+def _asked(root: Path, work: Work, question: str) -> list[tuple[Any, ...]]:
+    """DuckDB's answer, over all input."""
+    with duckdb.connect() as db:
+        for name in work.schemas:
+            db.register(name, pq.read_table(root / name))
+        found: list[tuple[Any, ...]] = db.sql(question).fetchall()
+        return found
+
+
+def child(root: Path, master: str, trouble: Trouble, work: Work) -> None:
     """Run the join to its end."""
     from pyspark.sql import DataFrame  # noqa: PLC0415
 
@@ -209,20 +220,14 @@ def child(root: Path, master: str, trouble: Trouble, keys: int = 1) -> None:
     }
     spark = bd.spark.session("chaos", **settings)
     spark.sparkContext.setLogLevel("ERROR")
-    streams = [
-        bd.Stream(n, key="k", time="t", window=f"{WINDOW_S} seconds", lateness="0 seconds") for n in NAMES
-    ]
     frames = {
-        n: spark.readStream.schema("k long, t timestamp, v long, m long")
-        .option("maxFilesPerTrigger", 1)
-        .parquet(str(root / n))
-        for n in NAMES
+        name: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / name))
+        for name, schema in work.schemas.items()
     }
-    query = bd.JoinQuery(streams, on=None if keys == 1 else [("a.k", "b.k"), LAST_KEY[keys]])
     if trouble.flags:  # in a first stage, too: what it hands on is packed in the same task
         plain = pipeline._callable
         pipeline._callable = lambda packer: _behind(plain(packer), _troubled(root, trouble), packer)
-    joined: DataFrame = bd.spark.join(query, frames, buckets=4)
+    joined: DataFrame = bd.spark.join(work.query(), frames, buckets=4)
     if trouble.flags:
         joined = joined.mapInArrow(_troubled(root, trouble), joined.schema)
     writer = joined.writeStream.format("parquet").option("path", str(root / "out"))
@@ -230,6 +235,9 @@ def child(root: Path, master: str, trouble: Trouble, keys: int = 1) -> None:
         writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
     )
     streaming.awaitTermination()
+    if work.live is not None:
+        rows = bd.spark.inspect_state(str(root / "checkpoint")).rows
+        (root / "live").write_text(str(sum(rows.values())))
     spark.stop()
 
 
@@ -277,19 +285,21 @@ def main() -> None:
     options.add_argument("--dawdle", action="store_true", help="tasks wait until a second attempt runs")
     options.add_argument("--master", default="local[2,4]", help='Spark\'s master, or "cluster"')
     options.add_argument("--keys", type=int, choices=LAST_KEY, default=1, help="two make two stages")
+    options.add_argument("--promises", action="store_true", help="punctuated streams without windows")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     trouble = Trouble(given.suicide, given.dawdle)
+    work = Promised() if given.promises else Windowed(given.keys)
     if given.child is not None:
-        child(given.child, given.master, trouble, given.keys)
+        child(given.child, given.master, trouble, work)
         return
     with tempfile.TemporaryDirectory(prefix="braided-chaos-") as folder:
         report = campaign(
             Path(folder), kills=given.kills, seed=given.seed, batches=given.batches, trouble=trouble,
-            executor_kills=given.executor_kills, master=given.master, keys=given.keys,
+            executor_kills=given.executor_kills, master=given.master, work=work,
         )  # fmt: skip
     print(report)
-    sys.exit(0 if report.missing == report.doubled == 0 else 1)
+    sys.exit(0 if report.right else 1)
 
 
 if __name__ == "__main__":

@@ -251,7 +251,7 @@ class Closures:
             over += self._clusters(i, keys, whole=arrival.brought and arrival.whole)
         if arrival.upto is not None:
             closed.close_upto(_first(self._keys.ranks(np.array([arrival.upto]))))
-            self._moves += arrival.punctuations
+            self._moves += max(1, arrival.punctuations)  # only one engine of several counts them
         for part in over:
             new = part.pick(~self._done.contains(part))
             if len(new):

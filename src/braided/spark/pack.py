@@ -34,9 +34,10 @@ class Packer:
         """Data blobs, then one control row per bucket."""
         bucketing, seen = Bucketing(self._target(), partition()), Seen()
         held: list[pa.RecordBatch] = []
-        size = 0
+        size = punctuated = 0
         for batch in batches:
             batch, closing = split(self._plan.layouts[self._number].stream, batch)
+            punctuated += closing.num_rows
             if closing.num_rows:
                 yield from self._closing(closing, bucketing)
             if batch.num_rows:
@@ -46,27 +47,27 @@ class Packer:
                 yield from bucketing.packed(held)
                 held, size = [], 0
         yield from bucketing.packed(held)
-        if seen.rows:
+        if seen.rows or punctuated:  # every bucket runs, and reports
             yield bucketing.control(seen)
 
     def _target(self) -> Target:
         return target(self._plan, self._number)
 
     def _closing(self, batch: pa.RecordBatch, bucketing: Bucketing) -> Iterator[pa.RecordBatch]:
-        """Punctuations, for the buckets of their keys or for all."""
+        """Punctuations, for the buckets of their keys or for all; those with nulls are only counted."""
         layout, keys = self._plan.layouts[self._number], self._plan.keys
         batch = self._cast(batch)
-        upto = layout.stream.upto
+        upto, count = layout.stream.upto, batch.num_rows
+        largest: int | None = None
         if upto is None:
             stored = self._stored(batch)
             valid = valid_keys([stored.column(k) for k in layout.keys])
             stored = stored if valid is None else stored.filter(pa.array(valid))
             yield from bucketing.punctuations(punctuations.keys(stored))
-            return
-        column = to_storable(batch.column(upto)).drop_null()
-        if len(column):
+            count -= stored.num_rows
+        elif len(column := to_storable(batch.column(upto)).drop_null()):
             largest = keys.largest(keys.hashes([column], len(column)))
-            count = batch.num_rows
+        if count:
             yield from bucketing.to_all(lambda first: punctuations.upto(largest, count if first else 0))
 
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -241,7 +241,7 @@ def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
     for column in plan.output.columns:
         schema.add(column.name, frames[column.stream].schema[column.column].dataType, nullable=True)
     for field in plan.schema:
-        if field.name in (RESULT_TIME, LATE_COLUMN) and field.name not in schema.names:
+        if field.name not in schema.names:
             schema.add(field.name, from_arrow_schema(pa.schema([field]))[0].dataType, nullable=True)
     return schema
 

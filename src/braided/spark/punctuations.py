@@ -1,5 +1,7 @@
 """Punctuations on their way to buckets: one that closes a key goes to its bucket, a range goes to all.
 
+One with a null instead of a key closes nothing; it is counted all the same.
+
 They travel as blobs beside a stream's rows, told from them by their schema's metadata, which also says how
 many punctuations a bucket is to count.
 """
@@ -24,9 +26,9 @@ def keys(stored: pa.RecordBatch) -> pa.RecordBatch:
     return stored.replace_schema_metadata({_COUNT: b"rows"})
 
 
-def upto(largest: int, count: int) -> pa.RecordBatch:
-    """Punctuations that close all keys up to one, given as its hash; `count` of them are counted."""
-    batch = pa.record_batch({_UPTO: pa.array([largest], pa.int64())})
+def upto(largest: int | None, count: int) -> pa.RecordBatch:
+    """Punctuations that close all keys up to one, given as its hash, or none; `count` of them are counted."""
+    batch = pa.record_batch({_UPTO: pa.array([] if largest is None else [largest], pa.int64())})
     return batch.replace_schema_metadata({_COUNT: str(count).encode()})
 
 
@@ -39,11 +41,11 @@ def read(parts: Sequence[pa.RecordBatch], intake: Intake) -> dict[str, Any]:
     """What punctuations say, as fields of an `Arrival`."""
     if not parts:
         return {}
-    ranges = [part for part in parts if part.schema.names == [_UPTO] and _counted(part) is not None]
+    ranges = [part for part in parts if _counted(part) is not None]
     single = [part for part in parts if _counted(part) is None]
     said: dict[str, Any] = {"punctuations": sum(_counted(part) or 0 for part in ranges)}
     if ranges:
-        hashes = np.array([part.column(0)[0].as_py() for part in ranges], np.int64)
+        hashes = np.concatenate([part.column(0).to_numpy() for part in ranges])
         said["upto"] = intake.largest(Keys(hashes))
     if single:
         rows = pa.concat_batches([part.replace_schema_metadata() for part in single])
