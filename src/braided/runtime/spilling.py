@@ -150,21 +150,14 @@ class Spilling:
 
     def _write(self, operator: Operator, groups: Bools) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
-        written: list[dict[int, Piece]] = []
-        try:
-            for child in operator.node:
-                side, found = self._tree.sides.get(child), {}
-                if side is not None:
-                    rows, bounds = side.in_groups(groups)
-                    pieces = self._spill.write(rows, bounds, self._ends_us(child, rows)) if len(rows) else []
-                    numbers = np.flatnonzero(groups).tolist()
-                    found = {g: p for g, p in zip(numbers, pieces, strict=False) if p.rows}
-                    self._spill.drop(p for p in pieces if not p.rows)
-                written.append(found)
-        except BaseException:
-            self._spill.drop(p for found in written for p in found.values())
-            raise
-        return written
+        parts = []
+        for child in operator.node:
+            rows, bounds = self._tree.sides[child].in_groups(groups)
+            parts.append((rows, bounds, self._ends_us(child, rows)))
+        numbers = np.flatnonzero(groups).tolist()
+        written = [dict(zip(numbers, pieces, strict=True)) for pieces in self._spill.write(parts)]
+        self._spill.drop(p for found in written for p in found.values() if not p.rows)
+        return [{g: p for g, p in found.items() if p.rows} for found in written]
 
     def _flushed(self, operator: Operator, groups: Bools, written: list[dict[int, Piece]]) -> None:
         """Memory gives up what was written."""
@@ -329,28 +322,37 @@ class Spilling:
         """The combinations across generations of some groups, in random order."""
         began = self._clock()
         generations = by_number(self.generations[operator.number], np.flatnonzero(groups))
-        pieces = [p for generation in generations for of_input in generation for p in of_input]
-        rows = dict(self._spill.read(pieces))
-        found = [tuple(_together([rows[p] for p in of]) for of in generation) for generation in generations]
         sources = [self._tree.sides[child] for child in operator.node]
-        if with_memory:
-            found.append(tuple(side.in_groups(groups)[0] for side in sources))
+        read = self._spill.read(p for generation in generations for of in generation for p in of)
+        inputs = []
+        for place, side in enumerate(sources):
+            parts = [[read[p] for p in generation[place]] for generation in generations]
+            parts += [[side.in_groups(groups)[0]]] if with_memory else []
+            inputs.append(([sum(map(len, part)) for part in parts], _together([r for p in parts for r in p])))
+        self._merged[0] += sum(sum(counts) for counts, _ in inputs)
         size = self._disk_bytes(operator)[groups].sum()
-        slices = max(0, int(size / (_MERGE_SHARE * self._memory.limit_bytes)).bit_length())
+        slices = int(size / (_MERGE_SHARE * self._memory.limit_bytes)).bit_length()
         for number in range(1 << slices):
-            sides = [SideState(s.name, s.payload.schema, has_ends=s.has_ends, purges=False) for s in sources]
-            starts = [[0] * len(sides)]
-            for generation in found:
-                for side, part in zip(sides, generation, strict=True):
-                    if part is not None:
-                        side.append(_slice(part, self._bits, slices, number))
-                starts.append([side.count for side in sides])
+            sides = [
+                SideState(s.name, s.payload.schema, has_ends=s.has_ends, turned=self._bits + slices)
+                for s in sources
+            ]
+            ends = []
+            for side, (counts, rows) in zip(sides, inputs, strict=True):
+                chosen = _slice(rows, self._bits, slices, number) if rows is not None else None
+                ends.append(
+                    np.cumsum(counts)
+                    if chosen is None
+                    else np.append(0, np.cumsum(chosen))[np.cumsum(counts)]
+                )
+                if rows is not None:
+                    side.append(rows if chosen is None else rows.pick(chosen))
+            starts = [[0] * len(sides), *np.array(ends).T.tolist()]
             for positions in across(operator.bounds, sides, starts, _PIECE_ROWS):
                 self._merged[1] += self._clock() - began
                 yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])
                 began = self._clock()
         self.merges += 1
-        self._merged[0] += sum(p.rows for p in pieces)
         self._merged[1] += self._clock() - began
 
     def _decision(self) -> Decision:
@@ -441,8 +443,9 @@ def _together(parts: list[Rows]) -> Rows | None:
     return Rows(batch, hashes, times, checks=of("checks"), ends=of("ends"))
 
 
-def _slice(rows: Rows, bits: int, slices: int, number: int) -> Rows:
-    """One of several slices of rows, by bits of the hash behind those of the group."""
+def _slice(rows: Rows, bits: int, slices: int, number: int) -> Bools | None:
+    """Which rows are of one of several slices, by bits of the hash behind those of the group; None: all."""
     if not slices:
-        return rows
-    return rows.pick((group_of(rows.hashes, bits + slices) & ((1 << slices) - 1)) == number)
+        return None
+    chosen: Bools = (group_of(rows.hashes, bits + slices) & ((1 << slices) - 1)) == number
+    return chosen

@@ -114,6 +114,12 @@ def group_of(hashes: Int64s, bits: int) -> Int64s:
     return (hashes.view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
 
 
+def turned(hashes: Int64s, bits: int) -> Int64s:
+    """Hashes with their highest bits moved to the end."""
+    words = hashes.view(np.uint64)
+    return ((words << np.uint64(bits)) | (words >> np.uint64(64 - bits))).view(np.int64)
+
+
 class SideState:
     """Rows of one stream, by position, and by key through a chained hash index unless it is scanned."""
 
@@ -127,8 +133,11 @@ class SideState:
         scanned: bool = False,
         has_ends: bool = False,
         purges: bool = False,
+        turned: int = 0,
     ) -> None:
+        """Hashes are `turned` by so many bits: rows of one group would share their slots otherwise."""
         self.name = name
+        self._turned = turned
         self.scanned = scanned
         self.has_ends = has_ends  # rows end when they say so, and not by their time
         self.purges = purges  # rows may go before their time, by key
@@ -211,7 +220,7 @@ class SideState:
         start, stop = self.count, self.count + len(rows)
         self.payload.append(start, rows.batch)  # first, because it is all that can fail
         here = slice(start - self.base, stop - self.base)
-        self._hashes[here] = rows.hashes
+        self._hashes[here] = turned(rows.hashes, self._turned) if self._turned else rows.hashes
         self._times[here] = rows.times
         if rows.ends is not None:
             self._ends[here] = rows.ends
@@ -304,7 +313,8 @@ class SideState:
 
     def groups_at(self, positions: npt.NDArray[np.int32], bits: int) -> Int64s:
         """The partition groups of some rows: the highest bits of their hashes."""
-        return group_of(self._hashes[positions - self.base], bits)
+        hashes = self._hashes[positions - self.base]
+        return group_of(turned(hashes, 64 - self._turned) if self._turned else hashes, bits)
 
     def in_groups(self, chosen: Bools) -> tuple[Rows, Int64s]:
         """The rows of some groups, ordered by group, and where each group begins, and the end."""

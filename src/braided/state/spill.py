@@ -1,19 +1,20 @@
-"""Rows of partition groups on disk: a file for each flush and input, with one record batch per group.
+"""Rows of partition groups on disk: a file for each flush, a piece of it for each input and group.
 
-Files are Arrow IPC, with the stored columns and behind them what a side keeps of each row: hash, time and,
-where rows have one, their end and second hash. A file goes when the last of its pieces has gone, and the
-folder with the join; a folder left behind by a process that was killed goes when the next one is made.
+A piece is one Arrow IPC message: the stored columns, and behind them what a side keeps of each row: hash,
+time and, where rows have one, their end and second hash. A file goes when the last of its pieces has gone;
+the folder goes with the join, and one that was left behind by a process that was killed when the next one is
+made.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import fcntl
 import itertools
 import shutil
 import tempfile
 import weakref
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,13 @@ _PREFIX, _LOCK = "braided-spill-", "lock"
 _HASH, _TIME, _END, _CHECK = "__hash", "__time", "__end", "__check"
 
 
-@dataclass
+@dataclass(eq=False)
 class SpillFile:
     """A file, and how many of its pieces are still needed."""
 
     path: Path
-    size: int
-    pieces: int
+    size: int = 0
+    pieces: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,9 @@ class Piece:
     """Rows of one group and input in a file; none is needed once the watermark has passed `dies_us`."""
 
     file: SpillFile
-    place: int
+    schema: pa.Schema
+    start: int
+    size: int
     rows: int
     dies_us: int
 
@@ -58,42 +61,50 @@ class Spill:
         self._written = 0
         self.bytes = 0  # of all files there are
 
-    def write(self, rows: Rows, bounds: Sequence[int] | Int64s, ends_us: Int64s | None) -> list[Piece]:
-        """Write rows that are ordered by group; `bounds` say where each group begins, and the end.
+    def write(self, parts: Sequence[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Piece]]:
+        """Write a file of several inputs' rows that are ordered by group: a piece for each group.
 
-        `ends_us` are the watermarks that rows do not survive; None if they stay for ever.
+        Of every input: its rows, where each group begins and the end, and the watermarks that rows do not
+        survive (None if they stay for ever).
         """
-        batch = _described(rows)
-        path = self._new_file()
+        file = SpillFile(self._new_file())
         try:
-            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-                for low, high in itertools.pairwise(bounds):
-                    writer.write_batch(batch.slice(low, high - low))
-            size = path.stat().st_size
+            with file.path.open("wb") as sink:
+                pieces = [[*self._pieces(file, sink, *part)] for part in parts]
         except (OSError, pa.ArrowException) as wrong:
             with contextlib.suppress(OSError):
-                path.unlink()
-            raise self._failed("write", path.parent, wrong) from wrong
-        file = SpillFile(path, size, len(bounds) - 1)
-        self.bytes += size
-        return [
-            Piece(file, place, int(high - low), _latest(ends_us, low, high))
-            for place, (low, high) in enumerate(itertools.pairwise(bounds))
-        ]
+                file.path.unlink()
+            raise self._failed("write", file.path.parent, wrong) from wrong
+        file.pieces = sum(map(len, pieces))
+        self.bytes += file.size
+        return pieces
 
-    def read(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, Rows]]:
-        """The rows of some pieces, file by file; they stay on disk."""
-        by_file = defaultdict(list)
+    def _pieces(
+        self, file: SpillFile, sink: IO[bytes], rows: Rows, bounds: Int64s, ends_us: Int64s | None
+    ) -> Iterator[Piece]:
+        batch = _described(rows)
+        for low, high in itertools.pairwise(bounds.tolist()):
+            message = batch.slice(low, high - low).serialize()
+            sink.write(message)
+            yield Piece(file, batch.schema, file.size, message.size, high - low, _latest(ends_us, low, high))
+            file.size += message.size
+
+    def read(self, pieces: Iterable[Piece]) -> dict[Piece, Rows]:
+        """The rows of some pieces; they stay on disk."""
+        by_file = collections.defaultdict(list)
         for piece in pieces:
-            by_file[piece.file.path].append(piece)
-        for path, those in by_file.items():
+            by_file[piece.file].append(piece)
+        found = {}
+        for file, those in by_file.items():
             try:
-                with pa.memory_map(str(path)) as source:
-                    reader = pa.ipc.open_file(source)
-                    found = [(piece, _rows(reader.get_batch(piece.place))) for piece in those]
+                with pa.OSFile(str(file.path)) as source:
+                    for piece in those:
+                        source.seek(piece.start)
+                        message = source.read_buffer(piece.size)
+                        found[piece] = _rows(pa.ipc.read_record_batch(message, piece.schema))
             except (OSError, pa.ArrowException) as wrong:
-                raise self._failed("read", path.parent, wrong) from wrong
-            yield from found
+                raise self._failed("read", file.path.parent, wrong) from wrong
+        return found
 
     def drop(self, pieces: Iterable[Piece]) -> None:
         """Pieces are needed no more."""
