@@ -38,20 +38,27 @@ def across(
 ) -> Iterator[Positions]:
     """All combinations across generations; that number g of input i is at starts[g][i] .. starts[g + 1][i].
 
-    The sides have indexes, and hold nothing else.
+    The sides have indexes, and hold nothing else. A piece has up to half as many rows again as `most_rows`.
     """
     inputs = len(sides)
     matrix = np.array(bounds.matrix, np.int64)
     table = np.zeros((inputs, SIDE_COLUMNS), np.int64)
     levels = np.empty((inputs, level_rows(inputs), BLOCK_ROWS), np.int64)
     out = np.empty((inputs, most_rows), np.int32)
+    held: list[Positions] = []
     for side, row in zip(sides, table, strict=True):
         side.describe(row, side.count)
     for g in range(1, len(starts) - 1):
         for driver, (low, high) in _ranges(starts[0], starts[g], starts[g + 1]):
             if all(a < b for a, b in zip(low, high, strict=True)):
                 table[:, FIRST] = low
-                yield from _found(table, matrix, driver, low, high, levels, out)
+                for found in _found(table, matrix, driver, low, high, levels, out):
+                    held.append(found)
+                    if sum(h.shape[1] for h in held) >= most_rows // 2:
+                        yield np.concatenate(held, axis=1)
+                        held = []
+    if held:
+        yield np.concatenate(held, axis=1)
 
 
 def _ranges(begin: Sequence[int], old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, _Ranges]]:

@@ -46,6 +46,7 @@ _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows t
 _PIECE_ROWS = 1 << 17
 _FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
 _DECISIONS = 256
+_ROW_BYTES = 40  # of a stored row, besides its columns: hash, time, link and its part of the index
 
 
 @dataclass
@@ -72,6 +73,7 @@ class Spilling:
         shape = [(len(o.node), 1 << self._bits) for o in tree.operators]
         self.generations = [Generations(*s) for s in shape]
         self._owed = [np.zeros(groups) for _, groups in shape]
+        self._row_bytes = {child: 64.0 for o in tree.operators for child in o.node}
         self._counts = [GroupCounts(self._memory, inputs, len(shape)) for inputs, _ in shape]
         self._defers = self._memory.defer is not False
         self._flushes = 0
@@ -126,7 +128,7 @@ class Spilling:
     def make_room(self, incoming: int) -> None:
         """Flush, and give up rows that are gone, until so many bytes more fit."""
         limit, held = self._memory.limit_bytes, self.held
-        gone = sum(s.gone_rows * _row_bytes(s) for s in self._tree.sides.values())
+        gone = sum(s.gone_rows * self._row_bytes[node] for node, s in self._tree.sides.items())
         over = held - gone + incoming - _LIVE_SHARE * limit
         if over > 0:
             self._flush(max(over, self._memory.flush_share * limit))
@@ -245,6 +247,8 @@ class Spilling:
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
         """Rows arrive at an input."""
         self._counts[operator].arrived(place, rows.hashes)
+        child = self._tree.operators[operator].node[place]
+        self._row_bytes[child] = rows.batch.nbytes / len(rows) + _ROW_BYTES
 
     def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
         """An operator has found combinations."""
@@ -314,8 +318,7 @@ class Spilling:
 
     def _disk_bytes(self, operator: Operator) -> Any:
         """About how many bytes groups on disk take in memory."""
-        sides = [self._tree.sides.get(child) for child in operator.node]
-        row_bytes = np.array([_row_bytes(s) if s is not None else 0.0 for s in sides])
+        row_bytes = np.array([self._row_bytes[child] for child in operator.node])
         return row_bytes @ self.generations[operator.number].rows
 
     def _across(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[Found]:
@@ -358,9 +361,8 @@ class Spilling:
     def _decision(self) -> Decision:
         """What the disk phase decides now."""
         plan = [self._groups(o, with_rows=False) for o in self._tree.operators]
-        sides = self._tree.sides.values()
-        row = sum(map(_row_bytes, sides)) / max(1, len(sides))
-        room = _MERGE_SHARE * self._memory.limit_bytes / max(1.0, row)
+        row_bytes = sum(self._row_bytes.values()) / len(self._row_bytes)
+        room = _MERGE_SHARE * self._memory.limit_bytes / row_bytes
         setting = Setting(self._memory.interval_s, self._rate, room, self._memory.memory_weight)
         adaptive = self._memory.flush == "adaptive-global"
         name = self._memory.flush if self._memory.state_manager or not adaptive else "state-spill"
@@ -379,7 +381,7 @@ class Spilling:
         return Groups(
             operator.name,
             rows=np.array(rows, np.float64),
-            row_bytes=tuple(_row_bytes(s) if s is not None else 1.0 for s in sides),
+            row_bytes=tuple(self._row_bytes[child] for child in operator.node),
             arrived=arrived,
             unique=counts.unique() if with_rows else none + 1.0,
             local=local,
@@ -420,11 +422,6 @@ class Spilling:
             for counts in self._counts:
                 counts.interval(passed / self._memory.interval_s)
             self._began = self._clock()
-
-
-def _row_bytes(side: SideState) -> float:
-    """Bytes of a row, on average, with its part of the index."""
-    return side.nbytes / max(64, side.rows)
 
 
 def _together(parts: list[Rows]) -> Rows | None:
