@@ -346,8 +346,9 @@ class Tree:
 
     def _side(self, node: Plan, schema: pa.Schema) -> SideState:
         allocate = self._allocate(label(node)) if self._allocate else in_memory
-        purges = self._query.promises or self._query.memory is not None
+        memory = self._query.memory
+        purges, stamped = self._query.promises or memory is not None, memory is not None and memory.one_sided
         if isinstance(node, str):
             stream = self._query.streams[self._query.names.index(node)]
-            return SideState(node, schema, stream.count_window, allocate, purges=purges)
-        return SideState(label(node), schema, None, allocate, has_ends=True, purges=purges)
+            return SideState(node, schema, stream.count_window, allocate, purges=purges, stamped=stamped)
+        return SideState(label(node), schema, None, allocate, has_ends=True, purges=purges, stamped=stamped)

@@ -339,11 +339,6 @@ class JoinQuery(PlainDict):
                     f"stream {stream.name!r}: memory does not go with a window that counts rows yet; use a "
                     "time window"
                 )
-        if self.memory.one_sided and any(len(node) > 2 for node in operators(self.tree)):
-            raise InvalidValue(
-                f"Memory: flush={self.memory.flush!r} is for operators of two inputs; use plan='linear', or "
-                "flush='adaptive-global'"
-            )
 
 
 def _check_index(query: JoinQuery, stream: Stream, index: str) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braided.operators.merging import across
+from braided.operators.merging import across, apart
 from braided.operators.mjoin import Positions
 from braided.operators.operator import Operator
 from braided.operators.tree import Found, Tree
@@ -46,6 +46,7 @@ _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows t
 _PIECE_ROWS = 1 << 17
 _FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
 _DECISIONS = 256
+_IN_MEMORY = 1 << 62  # the number of the generation to come
 _ROW_BYTES = 40  # of a stored row, besides its columns: hash, time, link and its part of the index
 
 
@@ -76,7 +77,9 @@ class Spilling:
         self._row_bytes = {child: 64.0 for o in tree.operators for child in o.node}
         self._counts = [GroupCounts(self._memory, inputs, len(shape)) for inputs, _ in shape]
         self._defers = self._memory.defer is not False
-        self._flushes = 0
+        self._tick = 0  # flushes and steps, in their order
+        self._met = [np.zeros(groups, np.int64) for _, groups in shape]  # when all rows of a group last met
+        self.flushed_rows = self.read_rows = 0
         self._began = clock()
         self._rate = self._memory.disk_rate or _FIRST_RATE
         self._tasks: Tasks = {}
@@ -141,27 +144,35 @@ class Spilling:
         plan = [self._groups(o, with_rows=True) for o in self._tree.operators]
         chosen = registry.FLUSHES[self._memory.flush](plan, size)
         for operator in self._tree.operators:
-            groups = np.zeros(1 << self._bits, np.bool_)
-            groups[[f.group for f in chosen if f.operator == operator.number]] = True
+            groups = np.zeros((len(operator.node), 1 << self._bits), np.bool_)
+            for flush in chosen:
+                if flush.operator == operator.number:
+                    groups[slice(None) if flush.side is None else flush.side, flush.group] = True
             if groups.any():
                 self._flush_groups(operator, groups)
 
-    def _flush_groups(self, operator: Operator, groups: Bools) -> None:
-        """Write groups of one operator to disk."""
+    def _flush_groups(self, operator: Operator, groups: Any) -> None:
+        """Write groups of one operator to disk; `groups` by input."""
         self._flushed(operator, groups, self._write(operator, groups))
 
-    def _write(self, operator: Operator, groups: Bools) -> list[dict[int, Piece]]:
+    def _all_inputs(self, operator: Operator, groups: Bools) -> Any:
+        """The same groups of every input."""
+        return np.broadcast_to(groups, (len(operator.node), len(groups)))
+
+    def _write(self, operator: Operator, groups: Any) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
         parts = []
-        for child in operator.node:
-            rows, bounds = self._tree.sides[child].in_groups(groups)
+        for child, mine in zip(operator.node, groups, strict=True):
+            rows, bounds = self._tree.sides[child].in_groups(mine)
             parts.append((rows, bounds, self._ends_us(child, rows)))
-        numbers = np.flatnonzero(groups).tolist()
-        written = [dict(zip(numbers, pieces, strict=True)) for pieces in self._spill.write(parts)]
+        written = [
+            dict(zip(np.flatnonzero(mine).tolist(), pieces, strict=True))
+            for mine, pieces in zip(groups, self._spill.write(parts), strict=True)
+        ]
         self._spill.drop(p for found in written for p in found.values() if not p.rows)
         return [{g: p for g, p in found.items() if p.rows} for found in written]
 
-    def _flushed(self, operator: Operator, groups: Bools, written: list[dict[int, Piece]]) -> None:
+    def _flushed(self, operator: Operator, groups: Any, written: list[dict[int, Piece]]) -> None:
         """Memory gives up what was written."""
         number, generations = operator.number, self.generations[operator.number]
         rows = np.zeros_like(generations.rows)
@@ -171,12 +182,12 @@ class Spilling:
         more = owed_after_flush(
             generations.rows.astype(float), rows.astype(float), self._counts[number].unique()
         )
-        self._owed[number] += more
-        self._flushes += 1
-        generations.add(self._flushes, written)
-        for child in operator.node:
-            if child in self._tree.sides:
-                self._tree.sides[child].drop_groups(groups)
+        self._owed[number] += np.maximum(more, rows.any(axis=0)) if self._memory.one_sided else more
+        self.flushed_rows += int(rows.sum())
+        self._tick += 1
+        generations.add(self._tick, written)
+        for child, mine in zip(operator.node, groups, strict=True):
+            self._tree.sides[child].drop_groups(mine)
 
     def _ends_us(self, child: Plan, rows: Rows) -> Int64s | None:
         if not self._query.windowed:
@@ -200,7 +211,7 @@ class Spilling:
             if decision.merge is not None:
                 groups = np.zeros(1 << self._bits, np.bool_)
                 groups[decision.merge.group] = True
-                yield {decision.merge.operator: _Task(groups, with_memory=False)}
+                yield {decision.merge.operator: _Task(groups, with_memory=self._memory.one_sided)}
 
     def finishing(self) -> Iterator[Tasks]:
         """All that is owed, from below, when nothing more arrives."""
@@ -215,13 +226,17 @@ class Spilling:
         """A step begins."""
         self._tasks = dict(tasks)
         self._merged = [0, 0.0]
+        self._tick += 1
+        for side in self._tree.sides.values():
+            side.tick = self._tick
 
     def commit(self) -> None:
         """The step has found all it was to find."""
         for number, task in self._tasks.items():
             operator, generations = self._tree.operators[number], self.generations[number]
             if task.pieces:
-                self._flushed(operator, task.groups, task.pieces)
+                self._flushed(operator, self._all_inputs(operator, task.groups), task.pieces)
+            self._met[number][task.groups] = self._tick
             for group in np.flatnonzero(task.groups).tolist():
                 generations.met(group)
                 self._owed[number][group] = 0.0
@@ -233,6 +248,7 @@ class Spilling:
         self._tasks = {}
         self._after_interval()
         rows, seconds = self._merged
+        self.read_rows += int(rows)
         if rows and self._memory.disk_rate is None:
             self._rate = 0.5 * self._rate + 0.5 * rows / max(seconds, 1e-6)
 
@@ -249,6 +265,10 @@ class Spilling:
         self._counts[operator].arrived(place, rows.hashes)
         child = self._tree.operators[operator].node[place]
         self._row_bytes[child] = rows.batch.nbytes / len(rows) + _ROW_BYTES
+        if self._memory.one_sided:
+            groups = group_of(rows.hashes, self._bits)
+            spilled = self.generations[operator].groups
+            self._owed[operator] += np.bincount(groups, minlength=len(spilled)) * spilled
 
     def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
         """An operator has found combinations."""
@@ -281,7 +301,7 @@ class Spilling:
             held |= self._tree.sides[child].rows_by_group(self._bits) > 0
         groups = held & self.generations[operator.number].groups
         if groups.any():
-            written = self._write(operator, groups)
+            written = self._write(operator, self._all_inputs(operator, groups))
             self._tasks[operator.number] = _Task(groups, with_memory=True, pieces=written)
 
     def _settling(self, watermark_us: int) -> Iterator[Tasks]:
@@ -292,8 +312,9 @@ class Spilling:
         for operator in self._tree.operators:
             generations = self.generations[operator.number]
             if generations:
-                self._flush_groups(operator, generations.groups)
-            for groups in self._parts(operator, generations.owing):
+                self._flush_groups(operator, self._all_inputs(operator, generations.groups))
+            owing = generations.groups if self._memory.one_sided else generations.owing
+            for groups in self._parts(operator, owing):
                 yield {operator.number: _Task(groups, with_memory=False)}
         self._drop_dead(watermark_us)
 
@@ -324,39 +345,52 @@ class Spilling:
     def _across(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[Found]:
         """The combinations across generations of some groups, in random order."""
         began = self._clock()
-        generations = by_number(self.generations[operator.number], np.flatnonzero(groups))
         sources = [self._tree.sides[child] for child in operator.node]
-        read = self._spill.read(p for generation in generations for of in generation for p in of)
-        inputs = []
-        for place, side in enumerate(sources):
-            parts = [[read[p] for p in generation[place]] for generation in generations]
-            parts += [[side.in_groups(groups)[0]]] if with_memory else []
-            inputs.append(([sum(map(len, part)) for part in parts], _together([r for p in parts for r in p])))
-        self._merged[0] += sum(sum(counts) for counts, _ in inputs)
+        inputs = self._read(operator, groups, with_memory=with_memory)
+        self._merged[0] += sum(len(rows) for rows, _ in inputs)
         size = self._disk_bytes(operator)[groups].sum()
         slices = int(size / (_MERGE_SHARE * self._memory.limit_bytes)).bit_length()
         for number in range(1 << slices):
-            sides = [
-                SideState(s.name, s.payload.schema, has_ends=s.has_ends, turned=self._bits + slices)
-                for s in sources
-            ]
-            ends = []
-            for side, (counts, rows) in zip(sides, inputs, strict=True):
-                chosen = _slice(rows, self._bits, slices, number) if rows is not None else None
-                ends.append(
-                    np.cumsum(counts)
-                    if chosen is None
-                    else np.append(0, np.cumsum(chosen))[np.cumsum(counts)]
-                )
-                if rows is not None:
-                    side.append(rows if chosen is None else rows.pick(chosen))
-            starts = [[0] * len(sides), *np.array(ends).T.tolist()]
-            for positions in across(operator.bounds, sides, starts, _PIECE_ROWS):
+            sides, numbers = [], []
+            for source, (rows, of_rows) in zip(sources, inputs, strict=True):
+                chosen = _slice(rows, self._bits, slices, number)
+                side = SideState(
+                    source.name, source.payload.schema,
+                    has_ends=source.has_ends, turned=self._bits + slices, stamped=source.stamped,
+                )  # fmt: skip
+                side.append(rows if chosen is None else rows.pick(chosen))
+                sides.append(side)
+                numbers.append(of_rows if chosen is None else of_rows[chosen])
+            for positions in self._owed_by(operator, sides, numbers):
                 self._merged[1] += self._clock() - began
                 yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])
                 began = self._clock()
         self.merges += 1
         self._merged[1] += self._clock() - began
+
+    def _read(self, operator: Operator, groups: Bools, *, with_memory: bool) -> list[tuple[Rows, Int64s]]:
+        """By input: rows of some groups, generation by generation, and the numbers of their generations."""
+        generations = by_number(self.generations[operator.number], np.flatnonzero(groups))
+        read = self._spill.read(p for g in generations for pieces in g.pieces for p in pieces)
+        found = []
+        for place, child in enumerate(operator.node):
+            held, _ = self._tree.sides[child].in_groups(groups & with_memory)
+            parts = [(read[p], g.number) for g in generations for p in g.pieces[place]] + [(held, _IN_MEMORY)]
+            rows, numbers = [r for r, _ in parts], [n for _, n in parts]
+            found.append((_together(rows), np.repeat(np.array(numbers, np.int64), [len(r) for r in rows])))
+        return found
+
+    def _owed_by(
+        self, operator: Operator, sides: Sequence[SideState], numbers: Sequence[Int64s]
+    ) -> Iterator[Positions]:
+        """The combinations that some rows owe each other, by the numbers of their generations."""
+        if self._memory.one_sided:
+            met = self._met[operator.number]
+            return apart(operator.bounds, sides, numbers, met, self._bits, _PIECE_ROWS)
+        all_of_them = np.unique(np.concatenate(numbers))
+        ends = [np.searchsorted(of_rows, all_of_them, side="right").tolist() for of_rows in numbers]
+        starts = [[0] * len(sides), *map(list, zip(*ends, strict=True))]
+        return across(operator.bounds, sides, starts, _PIECE_ROWS)
 
     def _decision(self) -> Decision:
         """What the disk phase decides now."""
@@ -387,11 +421,25 @@ class Spilling:
             local=local,
             overall=overall,
             disk_rows=self.generations[number].rows.astype(np.float64),
-            owed=self._owed[number],
+            owed=self._owed_now(operator),
             downstream=self._downstream(operator) if with_rows else none,
             parent=parent,
             silent=counts.silent,
         )
+
+    def _owed_now(self, operator: Operator) -> Any:
+        """About how many combinations groups owe.
+
+        Where inputs are flushed one by one, rows on disk owe those with rows in memory, too; after a merge
+        nothing is known to be owed until something arrives or leaves.
+        """
+        owed = self._owed[operator.number]
+        if not self._memory.one_sided:
+            return owed
+        on_disk = self.generations[operator.number].rows.astype(np.float64)
+        held = np.array([self._tree.sides[c].rows_by_group(self._bits) for c in operator.node], np.float64)
+        same_key = self._counts[operator.number].unique() ** (len(held) - 1)
+        return np.where(owed > 0, (np.prod(on_disk + held, axis=0) - np.prod(held, axis=0)) / same_key, 0.0)
 
     def _downstream(self, operator: Operator) -> Any:
         """Intermediate rows in memory that came of each group."""
@@ -424,20 +472,17 @@ class Spilling:
             self._began = self._clock()
 
 
-def _together(parts: list[Rows]) -> Rows | None:
-    """Rows of several pieces as one."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
+def _together(parts: list[Rows]) -> Rows:
+    """Rows of several pieces as one; at least one."""
+    if len(parts) == 1:
+        return parts[0]
 
-    def of(name: str) -> Int64s | None:
+    def of(name: str) -> Any:
         values = [getattr(p, name) for p in parts]
         return None if values[0] is None else np.concatenate(values)
 
     batch = pa.concat_batches([p.batch for p in parts])
-    hashes, times = of("hashes"), of("times")
-    assert hashes is not None
-    assert times is not None
-    return Rows(batch, hashes, times, checks=of("checks"), ends=of("ends"))
+    return Rows(batch, of("hashes"), of("times"), None, of("checks"), of("ends"), of("born"))
 
 
 def _slice(rows: Rows, bits: int, slices: int, number: int) -> Bools | None:

@@ -26,7 +26,6 @@ class Generations:
     """What one operator has on disk."""
 
     def __init__(self, inputs: int, groups: int) -> None:
-        self._inputs = inputs
         self._of: dict[int, list[Generation]] = {}
         self.rows = np.zeros((inputs, groups), np.int64)
 
@@ -71,8 +70,7 @@ class Generations:
     def met(self, group: int) -> None:
         """All generations of a group have met: they are one."""
         if len(found := self._of.get(group, [])) > 1:
-            pieces = tuple(tuple(p for g in found for p in g.pieces[i]) for i in range(self._inputs))
-            self._of[group] = [Generation(found[-1].number, pieces)]
+            self._of[group] = [_joined(found, found[-1].number)]
 
     def drop(self, group: int) -> list[Piece]:
         """Forget a group; what was on disk of it."""
@@ -106,13 +104,17 @@ class Generations:
                 yield group, generation
 
 
-def by_number(generations: Generations, groups: Int64s) -> list[tuple[tuple[Piece, ...], ...]]:
-    """The pieces of some groups, generation by generation, by input: groups are told apart by their keys."""
-    found: dict[int, list[tuple[tuple[Piece, ...], ...]]] = {}
+def by_number(generations: Generations, groups: Int64s) -> list[Generation]:
+    """Some groups' generations, those with the same number as one: groups are told apart by their keys."""
+    found: dict[int, list[Generation]] = {}
     for group in groups.tolist():
         for generation in generations.of(group):
-            found.setdefault(generation.number, []).append(generation.pieces)
-    return [
-        tuple(tuple(p for pieces in several for p in pieces[i]) for i in range(len(several[0])))
-        for _, several in sorted(found.items())
-    ]
+            found.setdefault(generation.number, []).append(generation)
+    return [_joined(several, several[0].number) for _, several in sorted(found.items())]
+
+
+def _joined(generations: Sequence[Generation], number: int) -> Generation:
+    inputs = len(generations[0].pieces)
+    return Generation(
+        number, tuple(tuple(p for g in generations for p in g.pieces[i]) for i in range(inputs))
+    )

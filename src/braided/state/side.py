@@ -60,7 +60,8 @@ class Rows:
     """Rows on their way into a side: stored columns, key hashes, times, and what else it needs.
 
     `linked` is false where the key is null (None: all true); `checks` is the second hash; `ends` are for rows
-    that are made of several: the watermark that each does not survive (see `operators.inputs`).
+    that are made of several: the watermark that each does not survive (see `operators.inputs`); `born` is
+    when they arrived, where inputs are flushed one by one (see `runtime.spilling`).
     """
 
     batch: pa.RecordBatch
@@ -69,6 +70,7 @@ class Rows:
     linked: Bools | None = None
     checks: Int64s | None = None
     ends: Int64s | None = None
+    born: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -79,7 +81,7 @@ class Rows:
         def of(values: Any) -> Any:
             return None if values is None else values[chosen]
 
-        arrays = (of(a) for a in (self.hashes, self.times, self.linked, self.checks, self.ends))
+        arrays = (of(a) for a in (self.hashes, self.times, self.linked, self.checks, self.ends, self.born))
         return Rows(self.batch.filter(pa.array(chosen)), *arrays)
 
 
@@ -134,10 +136,13 @@ class SideState:
         has_ends: bool = False,
         purges: bool = False,
         turned: int = 0,
+        stamped: bool = False,
     ) -> None:
         """Hashes are `turned` by so many bits: rows of one group would share their slots otherwise."""
         self.name = name
         self._turned = turned
+        self.stamped = stamped  # rows tell when they arrived
+        self.tick = 0  # now
         self.scanned = scanned
         self.has_ends = has_ends  # rows end when they say so, and not by their time
         self.purges = purges  # rows may go before their time, by key
@@ -149,7 +154,7 @@ class SideState:
         self.window = window
         self.base = self.first = self.count = 0
         self._ranks = np.empty((0, counting.RANK_COLUMNS), np.int64)
-        self._leaves = self._checks = self._ends = np.empty(0, np.int64)
+        self._leaves = self._checks = self._ends = self._born = np.empty(0, np.int64)
         self._gone = np.empty(0, np.bool_)
         self.counted = 0  # rows ever counted by a count window per stream
         self._grow_to(_MIN_ROWS)
@@ -224,6 +229,8 @@ class SideState:
         self._times[here] = rows.times
         if rows.ends is not None:
             self._ends[here] = rows.ends
+        if self.stamped:
+            self._born[here] = self.tick if rows.born is None else rows.born
         if self.purges:
             self._gone[here] = False
         self._link[here] = -1
@@ -316,6 +323,10 @@ class SideState:
         hashes = self._hashes[positions - self.base]
         return group_of(turned(hashes, 64 - self._turned) if self._turned else hashes, bits)
 
+    def born_at(self, positions: npt.NDArray[np.int32]) -> Int64s:
+        """When some rows arrived."""
+        return self._born[positions - self.base]
+
     def in_groups(self, chosen: Bools) -> tuple[Rows, Int64s]:
         """The rows of some groups, ordered by group, and where each group begins, and the end."""
         bits = (len(chosen) - 1).bit_length()
@@ -326,9 +337,10 @@ class SideState:
         columns = self.payload.gather(mine + self.first, range(len(self.payload.schema)))
         batch = pa.RecordBatch.from_arrays(columns, schema=self.payload.schema)
         ends = self._ends[at] if self.has_ends else None
+        born = self._born[at] if self.stamped else None
         checks = self._checks[at] if self._owns_checks() else None
         bounds = np.searchsorted(groups[mine], np.append(np.flatnonzero(chosen), len(chosen)))
-        return Rows(batch, self._hashes[at], self._times[at], checks=checks, ends=ends), bounds
+        return Rows(batch, self._hashes[at], self._times[at], checks=checks, ends=ends, born=born), bounds
 
     def drop_groups(self, chosen: Bools) -> int:
         """Forget all rows of some groups; how many. They hold their room until `leave_out_gone`."""
@@ -503,6 +515,7 @@ class SideState:
             self._times,
             self._link,
             *([self._ends] if self.has_ends else []),
+            *([self._born] if self.stamped else []),
             *([self._gone] if self.purges else []),
             *counted,
             *([self._checks] if self._owns_checks() else []),
@@ -605,6 +618,8 @@ class SideState:
         self._link = self._allocate("link", size, np.int32)
         if self.has_ends:
             self._ends = self._allocate("ends", size, np.int64)
+        if self.stamped:
+            self._born = self._allocate("born", size, np.int64)
         if self.purges:
             self._gone = self._allocate("gone", size, np.bool_)
         if self.window is not None:

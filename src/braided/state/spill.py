@@ -1,9 +1,9 @@
 """Rows of partition groups on disk: a file for each flush, a piece of it for each input and group.
 
 A piece is one Arrow IPC message: the stored columns, and behind them what a side keeps of each row: hash,
-time and, where rows have one, their end and second hash. A file goes when the last of its pieces has gone;
-the folder goes with the join, and one that was left behind by a process that was killed when the next one is
-made.
+time and, where rows have them, their end, second hash and arrival. A file goes when the last of its pieces
+has gone; the folder goes with the join, and one that was left behind by a process that was killed when the
+next one is made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from braided.state.keys import Int64s
 from braided.state.side import Rows
 
 _PREFIX, _LOCK = "braided-spill-", "lock"
-_HASH, _TIME, _END, _CHECK = "__hash", "__time", "__end", "__check"
+_KEPT = {"__hash": "hashes", "__time": "times", "__end": "ends", "__check": "checks", "__born": "born"}
 
 
 @dataclass(eq=False)
@@ -148,8 +148,8 @@ class Spill:
 def _described(rows: Rows) -> pa.RecordBatch:
     """Stored columns, and what a side keeps of each row."""
     names, columns = list(rows.batch.schema.names), list(rows.batch.columns)
-    for name, values in ((_HASH, rows.hashes), (_TIME, rows.times), (_END, rows.ends), (_CHECK, rows.checks)):
-        if values is not None:
+    for name, of in _KEPT.items():
+        if (values := getattr(rows, of)) is not None:
             names.append(name)
             columns.append(pa.array(values))
     return pa.RecordBatch.from_arrays(columns, names=names)
@@ -157,15 +157,9 @@ def _described(rows: Rows) -> pa.RecordBatch:
 
 def _rows(batch: pa.RecordBatch) -> Rows:
     names = batch.schema.names
-    stored = [name for name in names if name not in (_HASH, _TIME, _END, _CHECK)]
-
-    def of(name: str) -> Int64s | None:
-        return batch.column(name).to_numpy() if name in names else None
-
-    hashes, times = of(_HASH), of(_TIME)
-    assert hashes is not None
-    assert times is not None
-    return Rows(batch.select(stored), hashes, times, checks=of(_CHECK), ends=of(_END))
+    stored = [name for name in names if name not in _KEPT]
+    kept = {of: batch.column(name).to_numpy() for name, of in _KEPT.items() if name in names}
+    return Rows(batch.select(stored), **kept)
 
 
 def _latest(ends_us: Int64s | None, low: int, high: int) -> int:
