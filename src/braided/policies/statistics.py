@@ -16,7 +16,8 @@ class StreamStatistics:
     "scan" (on Spark also "mixed": buckets choose for themselves). `staleness_us` is how much older than the
     clock the oldest row was in the latest batch's results, if there is an `Overload` (None after a restore).
     `purged_rows` could join no more by what streams promised; `closed_keys` are the single keys that are
-    remembered as closed; `violations` are rows that broke a promise and were left out.
+    remembered as closed; `violations` are rows that broke a promise and were left out. `live_rows` are in
+    memory, `spilled_rows` on disk, where there is a `Memory` budget.
     """
 
     rows_in: int = 0
@@ -26,6 +27,7 @@ class StreamStatistics:
     shed_rows: int = 0
     live_rows: int = 0
     live_bytes: int = 0
+    spilled_rows: int = 0
     expired_rows: int = 0
     cut_rows: int = 0
     purged_rows: int = 0
@@ -64,6 +66,7 @@ class IntermediateStatistics:
     live_rows: int = 0
     live_bytes: int = 0
     expired_rows: int = 0
+    spilled_rows: int = 0
 
 
 @dataclass(frozen=True)

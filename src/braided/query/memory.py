@@ -14,7 +14,7 @@ from braided.query.values import PlainDict, freeze, value_class
 Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"]
 Keeping = Literal["recent", "average", "ewma"]
 Lineage = Literal["carried", "recomputed"]
-LEAST_BYTES = 1 << 16
+LEAST_BYTES = 1 << 12
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 

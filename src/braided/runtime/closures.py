@@ -18,6 +18,9 @@ unique stream brings twice is seen inside a batch. After a batch there are keys 
 rows that can be dropped on the fly or let others be, later (when purging is due) those that were closed by a
 punctuation, or by the end of a cluster.
 
+Under a memory budget rows may be on disk, which owe results and are held without being seen: of the keys of
+their partition groups nothing is forgotten.
+
 The output can be told, too (`emit_punctuations`): a key is *complete* when all streams are closed for it, or
 by (b). That is looked at after every batch for the keys it touched, and said once.
 
@@ -29,7 +32,7 @@ it is noticed. Of keys that are done only so many are remembered: neighbours tak
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -70,6 +73,7 @@ class Closures:
         self._moves = 0  # closures of ranges that stored rows were not judged by yet
         self._done = self._no_keys()
         self._announced = self._no_keys()  # and not done
+        self.on_disk: Callable[[Int64s], Bools] | None = None  # of which keys, by hash, rows may be on disk
         self.announcements = 0  # since the start
         self._told = self._ranges  # that the output was told of
         self._touched: list[Keys] = []  # keys that the latest batch touched, if the output is to be told
@@ -93,6 +97,7 @@ class Closures:
         later._announced, later.announcements = self._announced.known(keys), self.announcements
         later._done = self._done.known(keys)
         later._aged_us, later._moves = self._aged_us, self._moves
+        later.on_disk = self.on_disk
         return later
 
     def check(self, arrivals: Arrivals, intakes: Sequence[Intake | None]) -> list[Arrival | None]:
@@ -306,9 +311,11 @@ class Closures:
         sides = [tree.sides.get(name) for name in self._query.names]
         closed = np.array([self._is_closed(i, keys) for i in range(len(sides))])
         held = np.array([_holds(side, keys, known) for side, known in zip(sides, closed, strict=True)])
+        spilled = np.zeros(len(keys), np.bool_) if self.on_disk is None else self.on_disk(keys.hashes)
+        held |= spilled
         while True:
             finished: Bools = (closed & ~held).any(axis=0)
-            may = np.array([finished | _all_but(closed, [i]) for i in range(len(sides))])
+            may = np.array([finished | _all_but(closed, [i]) for i in range(len(sides))]) & ~spilled
             if not (held & closed & may).any():
                 return closed, finished, may
             held &= ~may
@@ -323,8 +330,9 @@ class Closures:
             side.purge(keys.pick(gone)) if side is not None and gone.any() else 0
             for side, gone in zip(sides, may, strict=True)
         ]
+        stay = np.zeros(len(keys), np.bool_) if self.on_disk is None else self.on_disk(keys.hashes)
         for source, side in tree.intermediates:
-            gone = finished | _all_but(closed, _places(self._query, source))
+            gone = (finished | _all_but(closed, _places(self._query, source))) & ~stay
             if gone.any():
                 side.purge(keys.pick(gone))
         if all_closed.any():

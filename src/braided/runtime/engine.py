@@ -19,6 +19,7 @@ from the start by nothing a result can show.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,12 @@ from braided.operators.operator import Operator
 from braided.operators.results import Made, Results
 from braided.operators.tree import Arriving, Found, Tree
 from braided.policies.choice import Policies, policies_for
-from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
+from braided.policies.statistics import (
+    HalfJoinStatistics,
+    IntermediateStatistics,
+    Statistics,
+    StreamStatistics,
+)
 from braided.query.bounds import INFINITE_US
 from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
@@ -151,6 +157,7 @@ class Engine:
         if self.query.promises and keys is not None:
             begun = self.closures or Closures(self.query, keys, self._part.of)
             self.closures = begun.known(keys)
+            self.closures.on_disk = self.spilling.on_disk if self.spilling is not None else None
         for i, layout in enumerate(layouts):
             if layout is not None and self.streams[i] is None and self._joins(i):
                 self.streams[i] = self._stream_state(layout)
@@ -267,7 +274,7 @@ class Engine:
                 for j, b in enumerate(operator.names)
                 if i != j
             },
-            intermediates=self.tree.statistics(),
+            intermediates=self._intermediates(),
             rationing=self.rationing.statistics(),
             exact_again=self.rationing.exact_since,
             spilled_bytes=self.spilling.bytes if self.spilling else 0,
@@ -278,6 +285,13 @@ class Engine:
             profile_probes=sum(known.profile_probes for known in learned),
             driven_rows=sum(known.driven_rows for known in learned),
         )
+
+    def _intermediates(self) -> dict[str, IntermediateStatistics]:
+        found = self.tree.statistics()
+        if self.spilling is None:
+            return found
+        spilled = {source.name: self.spilling.rows(source.node) for source, _ in self.tree.intermediates}
+        return {name: dataclasses.replace(s, spilled_rows=spilled[name]) for name, s in found.items()}
 
     def reasons(self) -> Iterator[str]:
         """The latest batch's decisions in words: driver streams in their order, and how they probed."""
@@ -292,6 +306,8 @@ class Engine:
                     names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in found
                 ]
                 yield f"  probes {', then '.join(said)}"
+        if self.spilling is not None and self.spilling.decisions:
+            yield f"on disk: {self.spilling.bytes:,} bytes; {self.spilling.decisions[-1].reason}"
 
     def put(self, stream: StreamState, pieces: Sequence[Rows]) -> None:
         """Put saved rows back into a stream's state, once the newest times are set."""
@@ -512,6 +528,7 @@ class Engine:
             null_keys=counters.null_keys,
             null_times=counters.null_times,
             live_rows=live,
+            spilled_rows=self.spilling.rows(self.query.names[i]) if self.spilling is not None else 0,
             live_bytes=stream.side.nbytes + stream.waiting.nbytes if stream else 0,
             shed_rows=counters.shed_rows,
             expired_rows=counters.expired_rows,

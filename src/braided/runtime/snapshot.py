@@ -24,7 +24,7 @@ from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows
 
 _LINKED = "__braided_linked"
-_CLOSURES = "closures/"
+_CLOSURES, _SPILLED = "closures/", "spilled/"
 _NUMBERS = pa.schema([("n", pa.int64())])
 
 
@@ -45,6 +45,9 @@ def save(engine: Engine) -> bytes:
         meta["closures"], arrays = engine.closures.kept()
         for name, numbers in arrays.items():
             parts[f"{_CLOSURES}{name}"] = (_NUMBERS, [pa.record_batch([pa.array(numbers)], schema=_NUMBERS)])
+    if engine.spilling is not None:
+        meta["spilling"], spilled = engine.spilling.kept()
+        parts.update({f"{_SPILLED}{name}": (rows[0].schema, rows) for name, rows in spilled.items()})
     return codec.encode(meta, parts)
 
 
@@ -67,17 +70,37 @@ def load(engine: Engine, data: bytes) -> None:
             )
     engine.regulation.restore(meta.get("regulation", {}))
     same_plan = meta.get("plan", plain(engine.query.names)) == plain(engine.query.tree)
-    if same_plan:
+    same_rows = same_plan and _same_intermediates(engine, parts)
+    if same_rows:
         for source, _ in engine.tree.intermediates:
             engine.tree.put(source, parts[f"{source.name}/rows"][1])
         engine.tree.restore(meta.get("learned", meta))  # older states had all in one
     else:
         engine.tree.rebuild(engine.regulation.floors_us)
+    _load_spilled(engine, meta, parts, same=same_rows)
     engine.rationing.restore(meta.get("rationing", {}), same_plan=same_plan)
     if engine.closures is not None and "closures" in meta:
         engine.closures.restore(meta["closures"], _numbers(parts))
     engine.results, engine.batches = meta["results"], meta["batches"]
     engine.watermark.ended = meta["ended"]
+
+
+def _same_intermediates(engine: Engine, parts: Mapping[str, codec.Part]) -> bool:
+    """Whether intermediate rows look the same; under a memory budget they may tell where they came from."""
+    return all(parts[f"{source.name}/rows"][0] == source.schema for source, _ in engine.tree.intermediates)
+
+
+def _load_spilled(
+    engine: Engine, meta: Mapping[str, Any], parts: Mapping[str, codec.Part], *, same: bool
+) -> None:
+    spilled = {n.removeprefix(_SPILLED): p[1] for n, p in parts.items() if n.startswith(_SPILLED)}
+    if engine.spilling is not None and same and "spilling" in meta:
+        engine.spilling.restore(meta["spilling"], spilled)
+    elif spilled:
+        raise InvalidValue(
+            "this state has rows on disk that owe results; restore it with the plan and a memory budget as "
+            "when it was saved (the limit may differ)"
+        )
 
 
 def _meta(engine: Engine) -> dict[str, Any]:

@@ -18,7 +18,7 @@ only a part of the limit is for rows that are found, and the rest for those that
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,13 +33,14 @@ from braided.policies.flush import registry
 from braided.policies.flush.question import Decision, Groups, Setting
 from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.bounds import INFINITE_US
+from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, leaves
 from braided.runtime.group_counts import GroupCounts
 from braided.state.generations import Generations, by_number
 from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows, SideState, group_of
-from braided.state.spill import Piece, Spill
+from braided.state.spill import Piece, Spill, by_numbers, numbered
 
 _LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
@@ -77,6 +78,11 @@ class Spilling:
         self._row_bytes = {child: 64.0 for o in tree.operators for child in o.node}
         self._counts = [GroupCounts(self._memory, inputs, len(shape)) for inputs, _ in shape]
         self._defers = self._memory.defer is not False
+        if self._defers and query.emit_punctuations:
+            raise InvalidValue(
+                "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
+                "are out, and with defer they may wait on disk"
+            )
         self._tick = 0  # flushes and steps, in their order
         self._met = [np.zeros(groups, np.int64) for _, groups in shape]  # when all rows of a group last met
         self.flushed_rows = self.read_rows = 0
@@ -221,6 +227,7 @@ class Spilling:
             for child in operator.node:
                 if child in self._tree.sides:
                     self._tree.sides[child].drop_groups(np.ones(1 << self._bits, np.bool_))
+        self._spill.close()
 
     def begin(self, tasks: Tasks) -> None:
         """A step begins."""
@@ -291,6 +298,62 @@ class Spilling:
         if task is not None:
             for groups in self._parts(which, task.groups) if task.with_memory else [task.groups]:
                 yield from self._across(which, groups, with_memory=task.with_memory)
+
+    # from and to a checkpoint
+
+    def kept(self) -> tuple[dict[str, Any], dict[str, list[pa.RecordBatch]]]:
+        """Plain numbers, and the rows on disk by operator and input, each with its generation's number."""
+        if self._memory.one_sided and any(self.generations):
+            raise InvalidValue(
+                f"snapshot: rows are on disk, and with flush={self._memory.flush!r} they cannot be saved; "
+                "use flush='adaptive-global'"
+            )
+        said = {
+            "tick": self._tick,
+            "counts": [counts.kept() for counts in self._counts],
+            "owed": [owed.tolist() for owed in self._owed],
+        }
+        parts: dict[str, list[pa.RecordBatch]] = {}
+        for operator, generations in zip(self._tree.operators, self.generations, strict=True):
+            for place in range(len(operator.node)):
+                several = [(g.number, p) for _, g in generations for p in g.pieces[place]]
+                if several:
+                    read = self._spill.read(p for _, p in several)
+                    found = [numbered(read[piece], number) for number, piece in several]
+                    parts[f"{operator.number}/{place}"] = found
+        return said, parts
+
+    def restore(self, said: Mapping[str, Any], parts: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
+        """Go on from what was kept, of the same plan; groups may be others."""
+        self._tick = said["tick"]
+        for counts, kept in zip(self._counts, said["counts"], strict=True):
+            counts.restore(kept)
+        by_generation: dict[tuple[int, int], dict[int, Rows]] = {}
+        for name, batches in parts.items():
+            operator, place = map(int, name.split("/"))
+            for number, rows in by_numbers(batches):
+                by_generation.setdefault((number, operator), {})[place] = rows
+        for (number, which), inputs in sorted(by_generation.items()):
+            self._put_back(self._tree.operators[which], number, inputs)
+        for mine, owed in zip(self._owed, said["owed"], strict=True):
+            mine[:] = owed if len(owed) == len(mine) else mine
+
+    def _put_back(self, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
+        """Write one generation's rows of an operator to disk."""
+        pieces: list[dict[int, Piece]] = [{} for _ in operator.node]
+        for place, rows in inputs.items():
+            groups = group_of(rows.hashes, self._bits)
+            ordered = rows.take(np.argsort(groups, kind="stable"))
+            there = np.unique(groups)
+            bounds = np.append(np.searchsorted(np.sort(groups), there), len(rows))
+            ends_us = self._ends_us(operator.node[place], ordered)
+            (written,) = self._spill.write([(ordered, bounds, ends_us)])
+            pieces[place] = dict(zip(there.tolist(), written, strict=True))
+        generations = self.generations[operator.number]
+        before = generations.rows.astype(np.float64)
+        generations.add(number, pieces)
+        more = generations.rows - before
+        self._owed[operator.number] += owed_after_flush(before, more, np.ones(more.shape[1]))
 
     # parts of the above
 

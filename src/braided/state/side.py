@@ -77,12 +77,20 @@ class Rows:
 
     def pick(self, chosen: Bools) -> Rows:
         """Some of them."""
+        return self.take(np.flatnonzero(chosen))
+
+    def take(self, places: Int64s) -> Rows:
+        """The rows at some places."""
 
         def of(values: Any) -> Any:
-            return None if values is None else values[chosen]
+            return None if values is None else values[places]
 
-        arrays = (of(a) for a in (self.hashes, self.times, self.linked, self.checks, self.ends, self.born))
-        return Rows(self.batch.filter(pa.array(chosen)), *arrays)
+        arrays = (of(a) for a in self._arrays)
+        return Rows(self.batch.take(pa.array(places)), *arrays)
+
+    @property
+    def _arrays(self) -> tuple[Any, ...]:
+        return self.hashes, self.times, self.linked, self.checks, self.ends, self.born
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from braided.state.side import Rows
 
 _PREFIX, _LOCK = "braided-spill-", "lock"
 _KEPT = {"__hash": "hashes", "__time": "times", "__end": "ends", "__check": "checks", "__born": "born"}
+_NUMBER = "__number"
 
 
 @dataclass(eq=False)
@@ -131,8 +132,14 @@ class Spill:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as wrong:
             raise self._failed("write", parent, wrong) from wrong
-        weakref.finalize(self, _remove, folder, lock)
+        self._remove = weakref.finalize(self, _remove, folder, lock)
         return folder
+
+    def close(self) -> None:
+        """Remove all that is there."""
+        if self._folder is not None:
+            self._remove()
+            self._folder, self.bytes = None, 0
 
     def _failed(self, what: str, where: Path, wrong: Exception) -> SpillFailed:
         said = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
@@ -160,6 +167,22 @@ def _rows(batch: pa.RecordBatch) -> Rows:
     stored = [name for name in names if name not in _KEPT]
     kept = {of: batch.column(name).to_numpy() for name, of in _KEPT.items() if name in names}
     return Rows(batch.select(stored), **kept)
+
+
+def numbered(rows: Rows, number: int) -> pa.RecordBatch:
+    """Rows as a snapshot has them, with the number of their generation."""
+    batch = _described(rows)
+    numbers = pa.array(np.full(len(rows), number, np.int64))
+    return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, _NUMBER])
+
+
+def by_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Rows]]:
+    """The rows of a snapshot, generation by generation."""
+    found = collections.defaultdict(list)
+    for batch in batches:
+        found[batch.column(_NUMBER)[0].as_py()].append(batch)
+    for number, several in sorted(found.items()):
+        yield number, _rows(pa.concat_batches(several).drop_columns([_NUMBER]))
 
 
 def _latest(ends_us: Int64s | None, low: int, high: int) -> int:

@@ -1,0 +1,328 @@
+"""A memory budget changes when results come, never which; what does not fit lies in real files."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.policies.choice import DRIVER_POLICIES
+from braided.query.memory import Flush
+from braided.runtime.engine import Engine
+from braided.testing import assert_same_bag, expected
+from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
+from tests.workloads import KEY_TYPES, names_of, random_tables, stream
+
+FLUSHES: tuple[Any, ...] = get_args(Flush)
+PLANS: dict[str, Any] = {
+    "mjoin": "mjoin",
+    "linear": "linear",
+    "bushy": (("s0", "s1"), ("s2", "s3")),
+    "wide": (("s0", "s1", "s2"), "s3"),
+}
+SMALL = 6_000  # bytes: a few rows
+
+
+def small(seed: int, **options: Any) -> bd.Memory:
+    """A budget that flushes all the time, with options that change from seed to seed."""
+    keeping: Any = ("recent", "average", "ewma")[seed % 3]
+    options.setdefault("flush", FLUSHES[seed % len(FLUSHES)])
+    options.setdefault("defer", (None, False)[seed // 2 % 2])
+    lineage: Any = ("carried", "recomputed")[seed % 2]
+    interval = ("1 microsecond", "1 second")[seed % 2]
+    limit = (SMALL, 3 * SMALL)[seed // 3 % 2]
+    return bd.Memory(limit, statistics=keeping, lineage=lineage, interval=interval, **options)
+
+
+def run(query: bd.JoinQuery, tables: dict[str, pa.Table], rows: int, seed: int = 0) -> pa.Table:
+    """All results, with silent batches in between."""
+    rng = np.random.default_rng(seed)
+    live = bd.LocalJoin(query)
+    found = []
+    for batch in batches_of(tables, rows):
+        found.append(live.push(batch))
+        if rng.random() < 0.3:
+            found.append(live.push({}))
+    found.append(live.end())
+    return pa.concat_tables([t for t in found if t.num_columns])
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("flush", FLUSHES)
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_every_plan_and_flush(plan: str, flush: Any, seed: int) -> None:
+    names = names_of(4)
+    tables = random_tables(seed, names, rows=40, keys=6, span_us=(200, 60)[seed % 2])
+    windows = ["20 us", "35 us", "50 us", "15 us"] if seed % 4 else [None] * 4
+    streams = [stream(n, w) if w else bd.Stream(n, "k") for n, w in zip(names, windows, strict=True)]
+    if not seed % 4:
+        tables = {n: t.slice(0, 16) for n, t in tables.items()}
+    query = bd.JoinQuery(
+        streams,
+        plan=PLANS[plan],
+        where="s0.n > s2.n" if seed % 3 == 1 else None,
+        memory=small(seed, flush=flush),
+        tuning=bd.Tuning(list(DRIVER_POLICIES)[seed % 5], index=("auto", "scan")[seed % 2]),  # type: ignore[arg-type]
+    )
+    wanted = expected(query, tables)
+    for rows in (3, 11):
+        assert_same_bag(run(query, tables, rows, seed), wanted)
+
+
+@pytest.mark.parametrize("streams", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(6))
+def test_oracle_one_operator_of_any_width(streams: int, seed: int) -> None:
+    names = names_of(streams)
+    tables = random_tables(seed, names, rows=(70, 40, 14)[streams // 2 - 1], keys=5)
+    query = bd.JoinQuery([bd.Stream(n, "k") for n in names], memory=small(seed))
+    assert_same_bag(run(query, tables, 9, seed), expected(query, tables))
+
+
+@pytest.mark.parametrize("key_type", KEY_TYPES)
+def test_oracle_any_key_type(key_type: str) -> None:
+    tables = random_tables(5, names_of(3), rows=40, key_type=key_type)
+    for defer in (None, False):
+        query = bd.JoinQuery([stream(n) for n in tables], plan="linear", memory=bd.Memory(SMALL, defer=defer))
+        assert_same_bag(run(query, tables, 9), expected(query, tables))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_oracle_promises_under_a_budget(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice(KINDS[1:], 3).tolist()
+    names = names_of(3)
+    tables = {n: promised_table(rng, k, rows=24, keys=9) for n, k in zip(names, kinds, strict=True)}
+    streams = [promised_stream(n, k) for n, k in zip(names, kinds, strict=True)]
+    used = {s.name: (s.flag, s.upto) for s in streams}
+    tables = {n: t.drop_columns([c for c in ("p", "upto") if c not in used[n]]) for n, t in tables.items()}
+    for defer, plan in ((None, "mjoin"), (False, "linear"), (None, "linear")):
+        memory = bd.Memory((SMALL, 3 * SMALL)[seed % 2], defer=defer, flush=FLUSHES[seed % 5])
+        tuning = bd.Tuning(purge="immediate")
+        query = bd.JoinQuery(streams, plan=plan, memory=memory, tuning=tuning)
+        wanted = expected(plainly(query), {n: data_of(t) for n, t in tables.items()})
+        assert_same_bag(run(query, tables, 5, seed), wanted)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_oracle_a_join_that_is_saved_and_restored(seed: int) -> None:
+    names = names_of(3)
+    tables = random_tables(seed, names, rows=60, keys=5)
+    streams = [stream(n) if seed % 2 else bd.Stream(n, "k") for n in names]
+    plan: Any = ("mjoin", "linear")[seed // 2 % 2]
+    queries = [
+        bd.JoinQuery(streams, plan=plan, memory=bd.Memory(limit, defer=(None, False)[seed % 2]))
+        for limit in (SMALL, 40 * SMALL)
+    ]
+    live, found = bd.LocalJoin(queries[0]), []
+    for number, batch in enumerate(batches_of(tables, 7)):
+        found.append(live.push(batch))
+        if number % 3 == seed % 3:
+            live = bd.LocalJoin(queries[number // 3 % 2]).restore(live.snapshot())
+    found.append(live.end())
+    found = [t for t in found if t.num_columns]
+    assert_same_bag(pa.concat_tables(found), expected(queries[0], tables))
+
+
+def wide(rows: int, seed: int, keys: int = 40) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {"k": rng.integers(0, keys, rows), "v": [f"{n:0500}" for n in rng.integers(0, 1 << 40, rows)]}
+    )
+
+
+def two(memory: bd.Memory | None = None) -> bd.JoinQuery:
+    return bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=memory)
+
+
+def test_the_state_stays_within_the_budget_and_files_go_at_the_end(tmp_path: Path) -> None:
+    live = bd.LocalJoin(two(bd.Memory("300 kB", directory=str(tmp_path))))
+    seen = 0
+    for number in range(12):
+        seen += live.push({"a": wide(200, number), "b": wide(200, 100 + number)}).num_rows
+        stats = live.stats()
+        assert sum(s.live_bytes for s in stats.streams.values()) <= 300_000 + 2 * 200 * 600
+        assert all(s.live_rows + s.spilled_rows == 200 * (number + 1) for s in stats.streams.values())
+    on_disk = sum(f.stat().st_size for f in tmp_path.rglob("*.arrow"))
+    assert live.stats().spilled_bytes == on_disk > 1_000_000
+    seen += live.end().num_rows
+    assert seen == live.stats().results
+    assert live.stats().spilled_bytes == 0
+    assert not list(tmp_path.rglob("*.arrow"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_waits_without_defer() -> None:
+    tables = {"a": wide(900, 1), "b": wide(900, 2)}
+    exact, live = bd.LocalJoin(two()), bd.LocalJoin(two(bd.Memory(100_000, defer=False)))
+    for batch in batches_of(tables, 90):
+        assert live.push(batch).num_rows == exact.push(batch).num_rows
+    assert live.stats().spilled_bytes > 0
+    assert live.end().num_rows == 0
+
+
+def test_results_keep_coming_while_all_streams_are_silent() -> None:
+    live = bd.LocalJoin(two(bd.Memory(100_000, interval="1 microsecond", statistics="recent")))
+    found = sum(live.push(b).num_rows for b in batches_of({"a": wide(900, 1), "b": wide(900, 2)}, 90))
+    silent = [live.push({}).num_rows for _ in range(40)]
+    assert sum(n > 0 for n in silent) >= 3
+    assert "merges group" in live.explain() or "nothing is expected" in live.explain()
+    exact = bd.run_local(two(), {"a": wide(900, 1), "b": wide(900, 2)})
+    assert found + sum(silent) + live.end().num_rows == exact.num_rows
+
+
+def test_merged_results_come_in_random_order() -> None:
+    """So that an average over the first of them means something: rows of a key must not lie together."""
+    live = bd.LocalJoin(two(bd.Memory(400_000, state_manager=False)))
+    for batch in batches_of({"a": wide(5000, 1, keys=1500), "b": wide(5000, 2, keys=1500)}, 500):
+        live.push(batch)
+    keys = live.end().column("a_k").to_numpy()
+    runs = np.count_nonzero(keys[1:] != keys[:-1]) + 1
+    assert runs > 0.8 * len(keys)
+
+
+def test_a_group_larger_than_the_budget_is_merged_in_slices() -> None:
+    memory = bd.Memory(SMALL)
+    tables = {"a": wide(300, 1, keys=200), "b": wide(300, 2, keys=200)}
+    assert_same_bag(run(two(memory), tables, 30), bd.run_local(two(), tables))
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("defer", [True, False])
+@pytest.mark.parametrize("size", [2_000, 40_000])
+def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path, defer: bool, size: int) -> None:
+    live = bd.LocalJoin(two(bd.Memory(100_000, directory=str(tmp_path), defer=defer)))
+    tables = {"a": wide(900, 1), "b": wide(900, 2)}
+    found, failed = 0, 0
+    for number, batch in enumerate(batches_of(tables, 90)):
+        if number > 2:
+            with files_of_at_most(size), contextlib.suppress(bd.BraidedError):
+                found += live.push(batch).num_rows
+                continue
+            failed += 1
+        found += live.push(batch).num_rows
+    assert failed >= 3
+    assert found + live.end().num_rows == bd.run_local(two(), tables).num_rows
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    live = bd.LocalJoin(two(bd.Memory(20_000, directory=str(tmp_path))))
+    with files_of_at_most(2_000), pytest.raises(bd.BraidedError, match=r"cannot write rows.*File too large"):
+        for number in range(3):
+            live.push({"a": wide(90, number), "b": wide(90, number)})
+
+
+def test_a_directory_that_cannot_be_written_is_named() -> None:
+    live = bd.LocalJoin(two(bd.Memory(20_000, directory="/dev/null/nowhere")))
+    with pytest.raises(OSError, match="'/dev/null/nowhere': Not a directory; give another one"):
+        for number in range(3):
+            live.push({"a": wide(90, number), "b": wide(90, number)})
+
+
+def test_files_that_are_gone_are_named_and_the_call_can_be_repeated(tmp_path: Path) -> None:
+    live = bd.LocalJoin(two(bd.Memory(100_000, directory=str(tmp_path), state_manager=False)))
+    tables = {"a": wide(900, 1), "b": wide(900, 2)}
+    found = sum(live.push(b).num_rows for b in batches_of(tables, 90))
+    files = {f: f.read_bytes() for f in tmp_path.rglob("*.arrow")}
+    victim = max(files)
+    victim.write_bytes(b"garbage" + files[victim][7:])
+    with pytest.raises(bd.BraidedError, match="cannot read rows"):
+        live.end()
+    victim.write_bytes(files[victim])
+    assert found + live.end().num_rows == bd.run_local(two(), tables).num_rows
+
+
+def test_folders_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / "braided-spill-left"
+    left.mkdir()
+    (left / "lock").write_text("")
+    (left / "1.arrow").write_bytes(b"x")
+    live = bd.LocalJoin(two(bd.Memory(20_000, directory=str(tmp_path))))
+    for number in range(3):
+        live.push({"a": wide(90, number), "b": wide(90, number)})
+    assert not left.exists()
+    assert live.stats().spilled_bytes > 0
+
+
+def test_what_memory_does_not_go_with() -> None:
+    streams = [bd.Stream("a", "k", time="t"), bd.Stream("b", "k", time="t")]
+    memory = bd.Memory("1 MB")
+    with pytest.raises(bd.BraidedError, match="give one of them"):
+        bd.JoinQuery(streams, memory=memory, overload=bd.Overload(probes=10))
+    with pytest.raises(bd.BraidedError, match="needs a key"):
+        bd.JoinQuery([bd.Stream("a"), bd.Stream("b")], where="a.x = b.x", memory=memory)
+    with pytest.raises(bd.BraidedError, match="'a': memory does not go with a window that counts"):
+        bd.JoinQuery([bd.Stream("a", "k", time="t", window=bd.CountWindow(5)), streams[1]], memory=memory)
+    unique = [bd.Stream("a", "k", unique=True), bd.Stream("b", "k", unique=True)]
+    with pytest.raises(bd.BraidedError, match="defer=False"):
+        bd.LocalJoin(bd.JoinQuery(unique, memory=memory, emit_punctuations=True))
+
+
+def test_announcements_come_with_defer_off() -> None:
+    streams = [bd.Stream("a", "k", unique=True), bd.Stream("b", "k", unique=True)]
+    rng = np.random.default_rng(1)
+    tables = {n: pa.table({"k": rng.permutation(300), "v": ["x" * 200] * 300}) for n in "ab"}
+    query = bd.JoinQuery(streams, memory=bd.Memory(60_000, defer=False), emit_punctuations=True)
+    live = bd.LocalJoin(query)
+    got = pa.concat_tables([live.push(b) for b in batches_of(tables, 30)])
+    flags = got.column("punctuation").to_numpy()
+    assert sorted(got.column("a_k").to_numpy()[~flags]) == list(range(300))
+    assert sorted(got.column("a_k").to_numpy()[flags]) == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"limit": "many"}, "size such as '512 MB'"),
+        ({"limit": 10}, "at least 4,096 bytes"),
+        ({"limit": True}, "bytes or a text"),
+        ({"limit": 1 << 20, "flush": "largst"}, "did you mean 'largest'"),
+        ({"limit": 1 << 20, "flush_share": 0}, "above 0"),
+        ({"limit": 1 << 20, "alpha": 2}, "at most 1"),
+        ({"limit": 1 << 20, "interval": "0 seconds"}, "above zero"),
+        ({"limit": 1 << 20, "state_manager": 1}, "True or False"),
+        ({"limit": 1 << 20, "average_of": 0}, "from 1 on"),
+    ],
+)
+def test_bad_budgets_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(bd.BraidedError, match=message):
+        bd.Memory(**options)
+
+
+def test_a_budget_is_a_plain_value() -> None:
+    memory = bd.Memory("1.5 MiB", flush="hash-merge", interval="90 seconds")
+    assert bd.Memory.from_dict(memory.to_dict()) == memory
+    assert memory.limit == 1_572_864
+    assert two(memory) == bd.JoinQuery.from_dict(two(memory).to_dict())
+    assert two(memory).fingerprint() == two().fingerprint()
+
+
+def test_the_clock_only_moves_statistics() -> None:
+    """Decisions are by a clock that is handed in: the same calls give the same results in the same order."""
+    tables = {"a": wide(900, 1), "b": wide(900, 2)}
+
+    def once() -> list[int]:
+        now = iter(range(10**9))
+        engine = Engine(two(bd.Memory(100_000)), clock=lambda: float(next(now)))
+        found = []
+        for batch in batches_of(tables, 90):
+            steps = [sum(t.num_rows for t in step) for step in engine.before()]
+            found += [*steps, sum(t.num_rows for t in engine.step(engine.accept(batch)))]
+        return found
+
+    assert once() == once()
