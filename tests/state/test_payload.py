@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from braided.state.payload import Chunk, Payload
 
-TYPES = {
+TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "string": (pa.string(), lambda n: None if n % 5 == 0 else "" if n % 7 == 0 else f"text ü {n}" * (n % 4)),
     "binary": (pa.binary(), lambda n: None if n % 3 == 0 else bytes([n % 256]) * (n % 30)),
     "large_string": (pa.large_string(), lambda n: f"{n}" if n % 2 else None),
