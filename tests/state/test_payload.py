@@ -28,7 +28,7 @@ TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
 def test_oracle_gathered_values(name: str, seed: int) -> None:
     type_, make = TYPES[name]
     rng = np.random.default_rng(seed)
-    payload, stored = Payload(pa.schema([("v", type_)])), []
+    payload, stored = Payload(pa.schema([("v", type_)])), list[Any]()
     for _ in range(6):
         values = pa.array([make(int(n)) for n in rng.integers(0, 1000, 50)], type_)
         piece = values.slice(int(rng.integers(0, 20)), int(rng.integers(0, 30)))

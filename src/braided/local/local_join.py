@@ -65,12 +65,25 @@ class LocalJoin:
 
     def end(self) -> pa.Table:
         """Declare all streams ended; the results that waited for that."""
+        for table in self.stream_end():
+            self._held.append(table)  # one by one: if a later step fails, the next call hands these out
+        return self._table(iter(()))
+
+    def stream_end(self, *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
+        """The same in tables of at most `chunk_rows` rows, for when there are many: read it to its end."""
+        check_rows("chunk_rows", chunk_rows)
         self._check_open("end")
         self._hold_unread()
-        for step in self._engine.finish():
-            self._held += list(step)
+        held, self._held = self._held, []
+        steps = self._engine.finish(piece_rows=min(chunk_rows, PIECE_ROWS))
+        return self._ending(held, steps)
+
+    def _ending(self, held: list[pa.Table], steps: Iterator[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+        """What was kept, then step by step the rest; a step that fails can be repeated."""
+        yield from held
+        for step in steps:
+            yield from list(step)
         self._ended = True
-        return self._table(iter(()))
 
     def late(self) -> dict[str, pa.Table]:
         """The late rows since the last call, by stream; all of a stream's columns.

@@ -37,6 +37,7 @@ from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, leaves
 from braided.runtime.group_counts import GroupCounts
+from braided.state.freeing import free_at_once, give_back
 from braided.state.generations import Generations, by_number
 from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows, SideState, group_of
@@ -44,6 +45,7 @@ from braided.state.spill import Piece, Spill, by_numbers, numbered
 
 _LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
+_GIVE_BACK_SHARE = 0.25  # of the limit: what may be free and not given back
 _PIECE_ROWS = 1 << 17
 _FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
 _DECISIONS = 256
@@ -72,6 +74,7 @@ class Spilling:
         self._memory, self._query, self._tree, self._clock = query.memory, query, tree, clock
         self._bits = self._memory.group_bits
         self._spill = Spill(self._memory.directory)
+        free_at_once()
         shape = [(len(o.node), 1 << self._bits) for o in tree.operators]
         self.generations = [Generations(*s) for s in shape]
         self._owed = [np.zeros(groups) for _, groups in shape]
@@ -86,6 +89,7 @@ class Spilling:
         self._tick = 0  # flushes and steps, in their order
         self._met = [np.zeros(groups, np.int64) for _, groups in shape]  # when all rows of a group last met
         self.flushed_rows = self.read_rows = 0
+        self._free = 0.0  # bytes that were freed since memory was given back
         self._began = clock()
         self._rate = self._memory.disk_rate or _FIRST_RATE
         self._tasks: Tasks = {}
@@ -144,6 +148,7 @@ class Spilling:
         if held + incoming > limit:
             for side in self._tree.sides.values():
                 side.leave_out_gone()
+            self._freed(gone)
 
     def _flush(self, size: float) -> None:
         """Write the least useful groups to disk, so many bytes at least."""
@@ -167,13 +172,15 @@ class Spilling:
 
     def _write(self, operator: Operator, groups: Any) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
-        parts = []
-        for child, mine in zip(operator.node, groups, strict=True):
-            rows, bounds = self._tree.sides[child].in_groups(mine)
-            parts.append((rows, bounds, self._ends_us(child, rows)))
+
+        def parts() -> Iterator[tuple[Rows, Int64s, Int64s | None]]:
+            for child, mine in zip(operator.node, groups, strict=True):
+                rows, bounds = self._tree.sides[child].in_groups(mine)
+                yield rows, bounds, self._ends_us(child, rows)
+
         written = [
             dict(zip(np.flatnonzero(mine).tolist(), pieces, strict=True))
-            for mine, pieces in zip(groups, self._spill.write(parts), strict=True)
+            for mine, pieces in zip(groups, self._spill.write(parts()), strict=True)
         ]
         self._spill.drop(p for found in written for p in found.values() if not p.rows)
         return [{g: p for g, p in found.items() if p.rows} for found in written]
@@ -255,6 +262,7 @@ class Spilling:
         self._tasks = {}
         self._after_interval()
         rows, seconds = self._merged
+        self._freed(rows * sum(self._row_bytes.values()) / len(self._row_bytes))
         self.read_rows += int(rows)
         if rows and self._memory.disk_rate is None:
             self._rate = 0.5 * self._rate + 0.5 * rows / max(seconds, 1e-6)
@@ -526,6 +534,13 @@ class Spilling:
         assert below.keys is not None
         key = source.key(self._query.graph, self._query.graph.key(below.node))
         return group_of(below.keys.hashes(side.payload.gather(at, key), len(at)), self._bits)
+
+    def _freed(self, size: float) -> None:
+        """So many bytes are free again; from time to time they go back to the system."""
+        self._free += size
+        if self._free > _GIVE_BACK_SHARE * self._memory.limit_bytes:
+            give_back()
+            self._free = 0.0
 
     def _after_interval(self) -> None:
         passed = self._clock() - self._began

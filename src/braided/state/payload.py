@@ -7,6 +7,7 @@ Small chunks are merged as they come, so that tiny batches do not make many chun
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -68,13 +69,14 @@ class Payload:
     def append(self, start: int, batch: pa.RecordBatch) -> None:
         """Store rows at positions from `start` on."""
         self._chunks.append(Chunk(start, batch))
-        while len(self._chunks) > 1:
-            last, before = self._chunks[-1], self._chunks[-2]
-            rows = last.batch.num_rows
-            merged = rows + before.batch.num_rows
-            if before.batch.num_rows > 2 * rows or merged > MERGED_ROWS:
-                break
-            self._chunks[-2:] = [Chunk(before.start, pa.concat_batches([before.batch, last.batch]))]
+        with contextlib.suppress(pa.ArrowMemoryError):  # then there are a few chunks more
+            while len(self._chunks) > 1:
+                last, before = self._chunks[-1], self._chunks[-2]
+                rows = last.batch.num_rows
+                merged = rows + before.batch.num_rows
+                if before.batch.num_rows > 2 * rows or merged > MERGED_ROWS:
+                    break
+                self._chunks[-2:] = [Chunk(before.start, pa.concat_batches([before.batch, last.batch]))]
 
     def mark(self) -> tuple[Chunk, ...]:
         """What is stored now, for `undo`."""
@@ -99,17 +101,28 @@ class Payload:
         """The rows from position `first` on, in order."""
         return [c.batch.slice(max(0, first - c.start)) for c in self._chunks if c.stop > first]
 
-    def keep(self, first: int, kept: Bools) -> None:
-        """Keep the rows at `first + i` where kept[i], at new positions from 0 on."""
+    def keep(self, first: int, kept: Bools) -> Bools:
+        """Keep the rows at `first + i` where kept[i], at new positions from 0 on; which were kept.
+
+        Chunk by chunk, so that only one is there twice. Where there is no room for that, rows stay.
+        """
         fresh, at, start = Payload(self.schema), 0, 0
-        for batch in self.live(first):
-            mask = pa.array(kept[at : at + batch.num_rows])
+        kept = kept.copy()
+        old, self._chunks = self._chunks, []
+        while old:
+            batch = old[0].batch.slice(max(0, first - old[0].start))
+            here = slice(at, at + batch.num_rows)
             at += batch.num_rows
-            rows = batch.filter(mask)
+            try:
+                rows = batch.filter(pa.array(kept[here]))
+            except (pa.ArrowException, MemoryError):
+                kept[here], rows = True, batch
+            del old[0], batch
             if rows.num_rows:
                 fresh.append(start, rows)
                 start += rows.num_rows
-        self._chunks = fresh._chunks  # at last, so that a failure changes nothing
+        self._chunks = fresh._chunks
+        return kept
 
     def gather(self, positions: Int64s | npt.NDArray[np.int32], columns: Sequence[int]) -> list[pa.Array]:
         """The columns' values at the positions."""

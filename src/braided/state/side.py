@@ -555,8 +555,7 @@ class SideState:
         """Rebuild without dead rows, if there are so many."""
         if int(dead.sum()) >= least:
             here = slice(self.first - self.base, self.count - self.base)
-            self.payload.keep(self.first, ~dead)  # first, because it is all that can fail
-            self._rebuild(here, ~dead)
+            self._rebuild(here, self.payload.keep(self.first, ~dead))
 
     def _make_room(self, rows: int) -> None:
         if self.count + rows > _MAX_POSITION:
@@ -587,21 +586,20 @@ class SideState:
 
     def _restart_positions(self) -> None:
         here = slice(self.first - self.base, self.count - self.base)
-        everything = np.ones(self.rows, np.bool_)
-        self.payload.keep(self.first, everything)
-        self._rebuild(here, everything)
+        self._rebuild(here, self.payload.keep(self.first, np.ones(self.rows, np.bool_)))
 
     def _rebuild(self, here: slice, kept: Bools) -> None:
         """New arrays and index of the kept rows, at positions from 0 on."""
         places = np.flatnonzero(kept)
         rows, room = len(places), len(self._hashes)
-        old, own_checks = [a[here].take(places, axis=0) for a in self._arrays()], self._owns_checks()
+        old, own_checks = self._arrays(), self._owns_checks()
         self.base = self.first = 0
         self.count = rows
         self.renumbered += 1
         self._grow_to(max(rows, 2 * room // 5), own_checks)  # half the room: the next batch needs some of it
         for new, values in zip(self._arrays(), old, strict=True):
-            new[:rows] = values
+            np.take(values[here], places, axis=0, out=new[:rows], mode="clip")  # "raise" would copy first
+        del old
         self.gone_rows = int(np.count_nonzero(self._gone[:rows]))
         self._fell = index.last_fall(self._times[:rows], BOTTOMLESS_US)
         self._index_for(rows)

@@ -15,7 +15,7 @@ import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -62,7 +62,7 @@ class Spill:
         self._written = 0
         self.bytes = 0  # of all files there are
 
-    def write(self, parts: Sequence[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Piece]]:
+    def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Piece]]:
         """Write a file of several inputs' rows that are ordered by group: a piece for each group.
 
         Of every input: its rows, where each group begins and the end, and the watermarks that rows do not
