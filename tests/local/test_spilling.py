@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -168,7 +169,7 @@ def test_nothing_waits_without_defer() -> None:
 
 
 def test_results_keep_coming_while_all_streams_are_silent() -> None:
-    live = bd.LocalJoin(two(bd.Memory(100_000, interval="1 microsecond", statistics="recent")))
+    live = bd.LocalJoin(two(bd.Memory(100_000)))
     found = sum(live.push(b).num_rows for b in batches_of({"a": wide(900, 1), "b": wide(900, 2)}, 90))
     silent = [live.push({}).num_rows for _ in range(40)]
     assert sum(n > 0 for n in silent) >= 3
@@ -185,6 +186,22 @@ def test_merged_results_come_in_random_order() -> None:
     keys = live.end().column("a_k").to_numpy()
     runs = np.count_nonzero(keys[1:] != keys[:-1]) + 1
     assert runs > 0.8 * len(keys)
+
+
+def test_the_example_of_running_averages(capsys: pytest.CaptureFixture[str]) -> None:
+    """It converges, comes from disk while nothing arrives, and ends with what the whole join says."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "running_average.py"))
+    example["main"]()
+    lines = capsys.readouterr().out.splitlines()
+    seen = [int(line.split(" results")[0].split()[-1].replace(",", "")) for line in lines]
+    silent = [n for n, line in zip(seen, lines, strict=True) if "silence" in line]
+    assert silent[-1] > 2 * silent[0] - seen[-len(silent) - 2]
+    tables = example["ratings"](1)
+    exact = bd.run_local(example["query"](None), tables)
+    assert seen[-1] == exact.num_rows
+    thai = exact.filter(pa.array(exact.column("yelp_kind").to_numpy() == 2))
+    mean = np.mean(sum(thai.column(f"{n}_{c}").to_numpy() for n, c in example["SERVICES"].items()))
+    assert f"Thai {mean:.3f}" in lines[-1]
 
 
 def test_a_group_larger_than_the_budget_is_merged_in_slices() -> None:

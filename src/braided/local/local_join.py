@@ -135,7 +135,8 @@ class LocalJoin:
         if not isinstance(batch, Mapping):
             raise InvalidType(f"a batch must map stream names to tables; got {type(batch).__name__}")
         self._hold_unread()
-        for step in self._engine.before():
+        idle = all(getattr(part, "num_rows", None) == 0 for part in batch.values())
+        for step in self._engine.before(idle=idle):
             self._held += list(step)
         return self._engine.accept(batch)
 

@@ -239,10 +239,13 @@ class Engine:
         """The watermark once these have been processed."""
         return self.watermark.after([a.newest_us if a else None for a in arrivals])
 
-    def before(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
-        """Steps that are due before the next batch: each has results of its own, whole or not at all."""
+    def before(self, *, idle: bool = False, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
+        """Steps that are due before the next batch: each has results of its own, whole or not at all.
+
+        If that batch is `idle`, it brings no rows.
+        """
         if self.spilling is not None:
-            for tasks in self.spilling.due(self.watermark.us):
+            for tasks in self.spilling.due(self.watermark.us, idle=idle):
                 yield self._run(self._nothing, self.watermark, piece_rows, tasks=tasks, eager=False)
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:

@@ -18,6 +18,8 @@ only a part of the limit is for rows that are found, and the rest for those that
 from __future__ import annotations
 
 import collections
+import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -213,14 +215,14 @@ class Spilling:
 
     # steps
 
-    def due(self, watermark_us: int) -> Iterator[Tasks]:
-        """What is to be merged before the next batch, step by step."""
+    def due(self, watermark_us: int, *, idle: bool) -> Iterator[Tasks]:
+        """What is to be merged before the next batch, step by step; if that is idle, memory gives nothing."""
         if self._defers and self._query.windowed:
             yield from self._settling(watermark_us)
         if not self._defers:
             self._drop_dead(watermark_us)
         elif any(owed.any() for owed in self._owed):
-            decision = self._decision()
+            decision = self._decision(idle=idle)
             if decision.merge is not None:
                 groups = np.zeros(1 << self._bits, np.bool_)
                 groups[decision.merge.group] = True
@@ -463,12 +465,14 @@ class Spilling:
         starts = [[0] * len(sides), *map(list, zip(*ends, strict=True))]
         return across(operator.bounds, sides, starts, _PIECE_ROWS)
 
-    def _decision(self) -> Decision:
+    def _decision(self, *, idle: bool) -> Decision:
         """What the disk phase decides now."""
         plan = [self._groups(o, with_rows=False) for o in self._tree.operators]
         row_bytes = sum(self._row_bytes.values()) / len(self._row_bytes)
         room = _MERGE_SHARE * self._memory.limit_bytes / row_bytes
         setting = Setting(self._memory.interval_s, self._rate, room, self._memory.memory_weight)
+        if idle:
+            setting = dataclasses.replace(setting, buffer_rows=math.inf, memory_weight=0.0)
         adaptive = self._memory.flush == "adaptive-global"
         name = self._memory.flush if self._memory.state_manager or not adaptive else "state-spill"
         decision = registry.MERGES[name](plan, setting)
