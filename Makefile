@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench chaos burst soak forgetting compat clean
+.PHONY: demo test check bench chaos burst soak forgetting memory compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -45,6 +45,9 @@ burst: $(VENV)/ready
 
 soak: $(VENV)/ready
 	$(BIN)/python -m braided.bench.soak --batches 300
+
+memory: $(VENV)/ready
+	$(BIN)/python -m braided.bench.memory
 
 forgetting: $(VENV)/ready
 	$(BIN)/python -m braided.bench.forgetting --batches 50

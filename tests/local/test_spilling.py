@@ -329,6 +329,14 @@ def test_a_budget_is_a_plain_value() -> None:
     assert two(memory).fingerprint() == two().fingerprint()
 
 
+def test_a_budget_is_explained() -> None:
+    said = two(bd.Memory("1 MB")).explain()
+    assert "at most 1,000,000 bytes of state" in said
+    assert "whenever that gives more results than memory" in said
+    assert "ends with all of its results" in two(bd.Memory("1 MB", defer=False)).explain()
+    assert "is joined at the end" in two(bd.Memory("1 MB", flush="state-spill")).explain()
+
+
 def test_the_clock_only_moves_statistics() -> None:
     """Decisions are by a clock that is handed in: the same calls give the same results in the same order."""
     tables = {"a": wide(900, 1), "b": wide(900, 2)}

@@ -29,6 +29,7 @@ def explain(query: JoinQuery) -> str:
         *_output(query),
         _policies(query),
         *_overload(query),
+        *_memory(query),
     ]
     return "\n".join(lines)
 
@@ -120,6 +121,22 @@ def _output(query: JoinQuery) -> list[str]:
         columns = ", ".join(f"{name} (from {source})" for name, source in dict(query.select).items())
     timed = any(s.time for s in query.streams)
     return [f"output: {columns}{', result_time (the newest time)' if timed else ''}"]
+
+
+def _memory(query: JoinQuery) -> list[str]:
+    memory = query.memory
+    if memory is None:
+        return []
+    when = "whenever that gives more results than memory" if memory.state_manager else "at the end"
+    if memory.flush != "adaptive-global":
+        when = "at the end" if memory.flush == "state-spill" else "when streams are silent, and at the end"
+    return [
+        f"memory: exact; at most {memory.limit_bytes:,} bytes of state, in {1 << memory.group_bits} groups of keys",
+        f"  groups go to disk by {memory.flush}, {memory.flush_share:.0%} of the limit at a time at least",
+        "  every batch ends with all of its results"
+        if memory.defer is False
+        else f"  what waits on disk is joined {when}",
+    ]
 
 
 def _overload(query: JoinQuery) -> list[str]:
