@@ -127,11 +127,12 @@ def _memory(query: JoinQuery) -> list[str]:
     memory = query.memory
     if memory is None:
         return []
+    groups = 1 << memory.group_bits
     when = "whenever that gives more results than memory" if memory.state_manager else "at the end"
     if memory.flush != "adaptive-global":
         when = "at the end" if memory.flush == "state-spill" else "when streams are silent, and at the end"
     return [
-        f"memory: exact; at most {memory.limit_bytes:,} bytes of state, in {1 << memory.group_bits} groups of keys",
+        f"memory: exact; at most {memory.limit_bytes:,} bytes of state, in {groups} groups of keys",
         f"  groups go to disk by {memory.flush}, {memory.flush_share:.0%} of the limit at a time at least",
         "  every batch ends with all of its results"
         if memory.defer is False
