@@ -15,6 +15,7 @@ Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"
 Keeping = Literal["recent", "average", "ewma"]
 Lineage = Literal["carried", "recomputed"]
 LEAST_BYTES = 1 << 12
+_GROUPS = tuple(1 << bits for bits in range(1, 11))
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 
@@ -33,8 +34,9 @@ class Memory(PlainDict):
 
     `disk_rate` is how many rows a second a merge takes (None: measured), `memory_weight` by how much results
     from memory count more than those from disk. With `defer` merges may wait; without, every batch ends with
-    all of its results. None: in this process they may wait, on Spark not. `directory` is where groups are
-    written (None: the system's folder for temporary files; on Spark its state store has them).
+    all of its results. None: in this process they may wait, on Spark not. `groups` is how many an operator
+    has, a power of two (None: by the limit). `directory` is where groups are written (None: the system's
+    folder for temporary files; on Spark its state store has them).
     """
 
     limit: int | str
@@ -49,6 +51,7 @@ class Memory(PlainDict):
     lineage: Lineage = dataclasses.field(default="carried", kw_only=True)
     disk_rate: float | None = dataclasses.field(default=None, kw_only=True)
     memory_weight: float = dataclasses.field(default=1.0, kw_only=True)
+    groups: int | None = dataclasses.field(default=None, kw_only=True)
     directory: str | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -65,6 +68,9 @@ class Memory(PlainDict):
             raise InvalidValue(
                 f"Memory: average_of must be a whole number from 1 on; got {self.average_of!r}"
             )
+        if self.groups is not None and self.groups not in _GROUPS:
+            said = ", ".join(map(str, _GROUPS))
+            raise InvalidValue(f"Memory: groups must be one of {said}; got {self.groups!r}")
         for option, value in (("state_manager", self.state_manager), ("defer", self.defer)):
             if not isinstance(value, bool) and (option, value) != ("defer", None):
                 raise InvalidType(f"Memory: {option} must be True or False; got {value!r}")
@@ -89,6 +95,8 @@ class Memory(PlainDict):
     @property
     def group_bits(self) -> int:
         """How many partition groups an operator has, as a power of two: more where there is more room."""
+        if self.groups is not None:
+            return self.groups.bit_length() - 1
         return min(8, max(3, (self.limit_bytes >> 16).bit_length()))
 
     @property

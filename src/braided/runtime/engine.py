@@ -55,6 +55,7 @@ from braided.runtime.spilling import Spilling, Tasks
 from braided.runtime.stopwatch import Stopwatch
 from braided.runtime.watermark import NONE_US, Watermark
 from braided.state.side import Allocate, Rows, SideState
+from braided.state.spill import Store
 
 PIECE_ROWS = 65_536
 _ROW_BYTES = 32  # of a stored row, besides its columns
@@ -102,6 +103,7 @@ class Engine:
         part: Part = WHOLE,
         subplan: Subplan | None = None,
         clock: Callable[[], float] = time.monotonic,
+        store: Store | None = None,
     ) -> None:
         """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
 
@@ -109,7 +111,8 @@ class Engine:
         taken back (unless rows were purged). Without `measures` the caller says how long batches take. With
         `repeatable` nothing runs in the background. `part` is this engine's part of a join that is spread
         over several; `subplan` are the operators it runs, if not all: `results` are then the rows it hands
-        on. `policies`, `rationing`, `state_windows` (see `Tree`) and `clock` are for tests and the lab.
+        on. Rows that a memory budget has no room for go to `store` (None: files). `policies`, `rationing`,
+        `state_windows` (see `Tree`) and `clock` are for tests and the lab.
         """
         self.query = query
         self._expire_after, self._measures, self._part = expire_after, measures, part
@@ -122,7 +125,7 @@ class Engine:
             state_windows,
             subplan,
         )
-        self.spilling = Spilling(query, self.tree, clock) if query.memory is not None else None
+        self.spilling = Spilling(query, self.tree, clock, store) if query.memory is not None else None
         self.rationing = rationing or Rationing(query, self.tree.state_windows, wait=repeatable, part=part)
         self.regulation = Regulation(query, part)
         self.watermark = Watermark([s.lateness_us for s in query.streams])
@@ -339,7 +342,7 @@ class Engine:
         self._expire(self.watermark, arrivals)
         if self.spilling is not None:
             self.spilling.make_room(sum(_room(a.rows) for a in arrivals if a))
-            self.spilling.begin(tasks or {})
+            self.spilling.begin(tasks or {}, self.watermark.us)
         self._count_dead()
         if self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us):
             self._count_dead()

@@ -40,10 +40,10 @@ from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, leaves
 from braided.runtime.group_counts import GroupCounts
 from braided.state.freeing import free_at_once, give_back
-from braided.state.generations import Generations, by_number
+from braided.state.generations import Generation, Generations, by_number
 from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows, SideState, group_of
-from braided.state.spill import Piece, Spill, by_numbers, numbered
+from braided.state.spill import Piece, Spill, Store, by_numbers, numbered
 
 _LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
@@ -51,6 +51,7 @@ _GIVE_BACK_SHARE = 0.25  # of the limit: what may be free and not given back
 _PIECE_ROWS = 1 << 17
 _FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
 _DECISIONS = 256
+_MOST_PIECES = 8  # of a group and input, before they are written as one
 _IN_MEMORY = 1 << 62  # the number of the generation to come
 _ROW_BYTES = 40  # of a stored row, besides its columns: hash, time, link and its part of the index
 
@@ -63,6 +64,7 @@ class _Task:
     with_memory: bool  # rows in memory are the latest generation
     last: bool = False  # nothing more arrives, so all may be dropped afterwards
     pieces: list[dict[int, Piece]] = field(default_factory=list)  # rows in memory, already written
+    anew: Bools | None = None  # groups of which these are all rows, because they had many pieces
 
 
 Tasks = dict[int, _Task]  # by number of operator
@@ -71,11 +73,14 @@ Tasks = dict[int, _Task]  # by number of operator
 class Spilling:
     """What of one engine's state is on disk."""
 
-    def __init__(self, query: JoinQuery, tree: Tree, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, query: JoinQuery, tree: Tree, clock: Callable[[], float], store: Store | None = None
+    ) -> None:
+        """Rows that are not in memory go to `store`; None: to files."""
         assert query.memory is not None
         self._memory, self._query, self._tree, self._clock = query.memory, query, tree, clock
         self._bits = self._memory.group_bits
-        self._spill = Spill(self._memory.directory)
+        self._spill: Store = Spill(self._memory.directory) if store is None else store
         free_at_once()
         shape = [(len(o.node), 1 << self._bits) for o in tree.operators]
         self.generations = [Generations(*s) for s in shape]
@@ -219,9 +224,7 @@ class Spilling:
         """What is to be merged before the next batch, step by step; if that is idle, memory gives nothing."""
         if self._defers and self._query.windowed:
             yield from self._settling(watermark_us)
-        if not self._defers:
-            self._drop_dead(watermark_us)
-        elif any(owed.any() for owed in self._owed):
+        if self._defers and any(owed.any() for owed in self._owed):
             decision = self._decision(idle=idle)
             if decision.merge is not None:
                 groups = np.zeros(1 << self._bits, np.bool_)
@@ -238,8 +241,10 @@ class Spilling:
                     self._tree.sides[child].drop_groups(np.ones(1 << self._bits, np.bool_))
         self._spill.close()
 
-    def begin(self, tasks: Tasks) -> None:
+    def begin(self, tasks: Tasks, watermark_us: int) -> None:
         """A step begins."""
+        if not self._defers:
+            self._drop_dead(watermark_us)
         self._tasks = dict(tasks)
         self._merged = [0, 0.0]
         self._tick += 1
@@ -250,6 +255,9 @@ class Spilling:
         """The step has found all it was to find."""
         for number, task in self._tasks.items():
             operator, generations = self._tree.operators[number], self.generations[number]
+            if task.anew is not None:
+                for group in np.flatnonzero(task.anew).tolist():
+                    self._spill.drop(generations.drop(group))
             if task.pieces:
                 self._flushed(operator, self._all_inputs(operator, task.groups), task.pieces)
             self._met[number][task.groups] = self._tick
@@ -350,20 +358,50 @@ class Spilling:
 
     def _put_back(self, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
         """Write one generation's rows of an operator to disk."""
-        pieces: list[dict[int, Piece]] = [{} for _ in operator.node]
-        for place, rows in inputs.items():
-            groups = group_of(rows.hashes, self._bits)
-            ordered = rows.take(np.argsort(groups, kind="stable"))
-            there = np.unique(groups)
-            bounds = np.append(np.searchsorted(np.sort(groups), there), len(rows))
-            ends_us = self._ends_us(operator.node[place], ordered)
-            (written,) = self._spill.write([(ordered, bounds, ends_us)])
-            pieces[place] = dict(zip(there.tolist(), written, strict=True))
+        pieces = [
+            self._write_rows(child, inputs[place]) if place in inputs else {}
+            for place, child in enumerate(operator.node)
+        ]
         generations = self.generations[operator.number]
         before = generations.rows.astype(np.float64)
         generations.add(number, pieces)
         more = generations.rows - before
         self._owed[operator.number] += owed_after_flush(before, more, np.ones(more.shape[1]))
+
+    def _write_rows(self, child: Plan, rows: Rows) -> dict[int, Piece]:
+        """Write an input's rows to disk, by group."""
+        groups = group_of(rows.hashes, self._bits)
+        ordered = rows.take(np.argsort(groups, kind="stable"))
+        there = np.unique(groups)
+        bounds = np.append(np.searchsorted(np.sort(groups), there), len(rows))
+        (written,) = self._spill.write([(ordered, bounds, self._ends_us(child, ordered))])
+        return dict(zip(there.tolist(), written, strict=True))
+
+    def numbers(self) -> dict[str, Any]:
+        """What a checkpoint keeps if rows are in a store of their own: numbers, and where pieces lie."""
+        assert not self._defers
+        return {
+            "tick": self._tick,
+            "began": self._began,
+            "counts": [counts.kept() for counts in self._counts],
+            "row_bytes": list(self._row_bytes.values()),
+            "pieces": [
+                [[group, [[p.kept() for p in pieces] for pieces in g.pieces]] for group, g in generations]  # type: ignore[attr-defined]
+                for generations in self.generations
+            ],
+        }
+
+    def restore_numbers(self, said: Mapping[str, Any], piece: Callable[[Any], Any]) -> None:
+        """Go on from these numbers; `piece` reads where one lies. All of a group has met."""
+        self._tick, self._began = said["tick"], said["began"]
+        for counts, kept in zip(self._counts, said["counts"], strict=True):
+            counts.restore(kept)
+        self._row_bytes = dict(zip(self._row_bytes, said["row_bytes"], strict=True))
+        for generations, groups in zip(self.generations, said["pieces"], strict=True):
+            for group, inputs in groups:
+                pieces = tuple(tuple(piece(p) for p in of_input) for of_input in inputs)
+                generations.put(group, Generation(self._tick, pieces))
+                self._spill.bytes += sum(p.size for of_input in pieces for p in of_input)
 
     # parts of the above
 
@@ -374,8 +412,13 @@ class Spilling:
             held |= self._tree.sides[child].rows_by_group(self._bits) > 0
         groups = held & self.generations[operator.number].groups
         if groups.any():
-            written = self._write(operator, self._all_inputs(operator, groups))
-            self._tasks[operator.number] = _Task(groups, with_memory=True, pieces=written)
+            crowded = groups & self.generations[operator.number].crowded(_MOST_PIECES)
+            written = self._write(operator, self._all_inputs(operator, groups & ~crowded))
+            task = _Task(groups, with_memory=True, pieces=written, anew=crowded)
+            self._tasks[operator.number] = task
+            if crowded.any():
+                for place, (rows, _) in enumerate(self._read(operator, crowded, with_memory=True)):
+                    written[place] |= self._write_rows(operator.node[place], rows)
 
     def _settling(self, watermark_us: int) -> Iterator[Tasks]:
         """All that is owed, from below, if most of what is on disk has died."""

@@ -34,12 +34,13 @@ from braided.spark.arena import Arena, new_token, open_arena
 from braided.spark.batch_clock import BatchClock
 from braided.spark.bucketing import NO_STREAM, Newest, newer
 from braided.spark.chunks import Chunks, as_arrays, as_batch
+from braided.spark.cold import ColdGroups, ColdPiece
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
 from braided.spark.repack import late_blob
 from braided.spark.skew import hottest_rows
 from braided.spark.store import Meta, State, StreamMeta
 from braided.state.keys import Int64s
-from braided.state.side import Rows
+from braided.state.side import Rows, SideState
 from braided.state.storable import no_rows
 
 _NO_ROWS = Rows(pa.RecordBatch.from_pylist([], pa.schema([])), np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -74,6 +75,7 @@ class Bucket:
         self._plan, self._number, self._state, self._query_id = plan, number, state, query_id
         self._ahead_seconds = ahead_seconds
         self._rebuilds = self._hits = 0
+        self._keeps_state = True
         self._closed_before: bytes | None = None  # the closed keys, as the state has them
         self.said: str | None = None  # what goes with the row of metrics, in words
         self.probing_seconds = 0.0
@@ -97,6 +99,7 @@ class Bucket:
         self, packed: Sequence[Packed], arena: Arena, *, finish: bool
     ) -> Iterator[tuple[bytes | None, list[int | None] | None]]:
         watch = Stopwatch()
+        self._keeps_state = not finish
         with watch.on("state"):
             meta = self._meta()
             engine = self._engine(meta, arena)
@@ -114,7 +117,7 @@ class Bucket:
             return
         self._measure(meta, engine, packed)
         previous, meta.token = meta.token, new_token()
-        if self._rebuilds and self._plan.query.promises:
+        if self._rebuilds and (self._plan.query.promises or self._plan.query.memory is not None):
             previous = ""  # chunks that are not committed say where rows lie now
         with watch.on("state"):
             self._write(meta, engine, arrivals)
@@ -171,7 +174,9 @@ class Bucket:
             arena.clear()
             return engine
         # an arena of another plan lacks what is made anew, and its last batch cannot be taken back
-        if self._same_plan(meta) and arena.load(engine, meta.token):
+        self._check_cold(meta)
+        same_budget = bool(meta.spilled) == (self._plan.query.memory is not None)
+        if self._same_plan(meta) and same_budget and arena.load(engine, meta.token):
             self._hits += 1
         else:
             arena.clear()
@@ -183,6 +188,8 @@ class Bucket:
         if self._same_plan(meta):
             engine.tree.restore(meta.learned)
         engine.rationing.restore(meta.rationing, same_plan=self._same_plan(meta))
+        if engine.spilling is not None and meta.spilled:
+            engine.spilling.restore_numbers(meta.spilled, ColdPiece.of)
         if engine.closures is not None and meta.closures:
             engine.closures.restore(meta.closures["said"], self._closed_keys(meta))
         return engine
@@ -198,6 +205,8 @@ class Bucket:
             repeatable=True,  # each batch may run in another process, and a repeated run gives the same bag
             part=part,
             subplan=self._plan.subplan,
+            clock=lambda: float(meta.batches),  # a second is a batch: no clock decides anything
+            store=ColdGroups(self._chunks(meta)) if self._keeps_state else None,
         )
         engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
         engine.watermark.newest_us = [said.newest_us for said in meta.streams]
@@ -213,6 +222,7 @@ class Bucket:
             engine.put(stream, [stream.intake.stored(batch) for batch in batches])
             if stream.side.purges:
                 chunks.gone_again(said.chunks, stream.side)
+                self._hide_gone(stream.side)
         if not self._same_plan(meta):
             engine.tree.rebuild(engine.regulation.floors_us)
             return
@@ -221,9 +231,31 @@ class Bucket:
             engine.tree.put(source, [chunks.read(source.name, c, source.schema) for c in kept])
             if side.purges:
                 chunks.gone_again(kept, side)
+                self._hide_gone(side)
+
+    def _hide_gone(self, side: SideState) -> None:
+        """Rows that went to a cold group must not be found here, too; those that were purged cannot match."""
+        if self._plan.query.memory is not None and side.gone_rows:
+            side.unlink_gone()
 
     def _chunks(self, meta: Meta) -> Chunks:
         return Chunks(self._state, meta, f"bucket {self._number}")
+
+    def _check_cold(self, meta: Meta) -> None:
+        """Raise if cold groups of the checkpoint cannot be used as the join is asked for now."""
+        query = self._plan.query
+        if not any(meta.spilled.get("pieces", ())):
+            return
+        if query.memory is None or not self._same_plan(meta):
+            raise InvalidValue(
+                "this checkpoint has groups of keys that are not in memory: go on with the plan and a memory "
+                "budget as before (the limit may differ), or start a new checkpoint"
+            )
+        if len(meta.spilled["counts"][0]["counts"][0]) != 1 << query.memory.group_bits:
+            raise InvalidValue(
+                "this checkpoint was made with another number of groups; go on with bd.Memory(groups="
+                f"{len(meta.spilled['counts'][0]['counts'][0])}), or start a new checkpoint"
+            )
 
     def _closed_keys(self, meta: Meta) -> dict[str, Int64s]:
         self._closed_before, batch = self._chunks(meta).load(meta.closures["chunk"], "closed keys")
@@ -346,6 +378,8 @@ class Bucket:
         self._write_intermediates(meta, engine, chunks)
         if engine.closures is not None:
             self._write_closures(meta, engine.closures, chunks)
+        if engine.spilling is not None:
+            meta.spilled = engine.spilling.numbers()
         meta.results, meta.batches = engine.results, engine.batches
         meta.learned = engine.tree.kept()
         meta.regulation, meta.rationing = engine.regulation.kept(), engine.rationing.kept()

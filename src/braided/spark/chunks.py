@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -134,6 +134,11 @@ class Chunks:
             data = blobs.encode(piece, compressed=True)
             chunks.append(Chunk(self.put(data), piece.num_rows, newest, len(data)))
             start += piece.num_rows
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Forget some chunks by number."""
+        for number in numbers:
+            self._state.remove_chunk(number)
 
     def put(self, data: bytes) -> int:
         """Write a chunk; its number."""

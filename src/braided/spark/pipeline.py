@@ -11,6 +11,7 @@ stage finds is packed again by the next one's key. `repack` says what else the s
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import logging
@@ -26,6 +27,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
 from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.memory import LEAST_BYTES
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
@@ -44,6 +46,7 @@ from braided.spark.unpack import unpack
 from braided.spark.workers import start_early
 
 DEFAULT_BUCKETS = 8
+_COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
 _log = logging.getLogger("braided")
 
 
@@ -143,9 +146,30 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     spark = frames[query.names[0]].sparkSession
     arena = _arena(spark) if all(streaming.values()) else ArenaPlan()
     cores = min(buckets, spark.sparkContext.defaultParallelism)
+    query = _shared_memory(query, buckets, spark)
     plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores)  # type: ignore[arg-type]
     _check_plan(plan)
     return plan
+
+
+def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQuery:
+    """The query with each bucket's part of the budget, which is for an executor's process."""
+    memory = query.memory
+    if memory is None:
+        return query
+    if memory.defer:
+        raise InvalidValue("join: Memory(defer=True) is not available on Spark yet; use defer=False, or None")
+    if memory.one_sided:
+        raise InvalidValue(
+            f"join: Memory(flush={memory.flush!r}) is not available on Spark; use 'adaptive-global', "
+            "'state-spill' or 'hash-merge'"
+        )
+    processes = max(1, spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
+    limit = max(LEAST_BYTES, memory.limit_bytes * min(processes, buckets) // buckets)
+    return dataclasses.replace(
+        query,
+        memory=dataclasses.replace(memory, limit=limit, defer=False, groups=memory.groups or _COLD_GROUPS),
+    )
 
 
 def _check_plan(plan: JoinPlan) -> None:
@@ -157,8 +181,11 @@ def _check_plan(plan: JoinPlan) -> None:
             "join: overload is not available for joins with several keys on Spark; use one key, or the local "
             "engine"
         )
-    if plan.query.memory is not None:
-        raise InvalidValue("join: memory is not available on Spark yet; use the local engine")
+    if plan.query.memory is not None and len(stages) > 1:
+        raise InvalidValue(
+            "join: memory is not available for joins with several keys on Spark; use one key, or the local "
+            "engine"
+        )
     if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(
             f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"

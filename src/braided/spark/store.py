@@ -91,6 +91,7 @@ class Meta:
     intermediates: dict[str, list[Chunk]] = field(default_factory=dict)
     stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
     closures: dict[str, Any] = field(default_factory=dict)  # where streams promise something
+    spilled: dict[str, Any] = field(default_factory=dict)  # where there is a memory budget
 
     @property
     def watermark_us(self) -> int | None:
@@ -103,10 +104,10 @@ class Meta:
     def encode(self) -> bytes:
         """As bytes."""
         said = asdict(self)
-        for name in ("stage", "closures"):  # as earlier versions wrote it, and can read it
+        for name in ("stage", "closures", "spilled"):  # as earlier versions wrote it, and can read it
             if not said[name]:
                 del said[name]
-        if not self.closures:
+        if not self.closures and not self.spilled:
             for chunk in itertools.chain(
                 *(stream["chunks"] for stream in said["streams"]), *said["intermediates"].values()
             ):

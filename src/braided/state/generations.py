@@ -45,6 +45,14 @@ class Generations:
         found[[g for g, generations in self._of.items() if len(generations) > 1]] = True
         return found
 
+    def crowded(self, most: int) -> Bools:
+        """Which groups have an input of so many pieces or more."""
+        found = np.zeros(self.rows.shape[1], np.bool_)
+        for group, generations in self._of.items():
+            of_inputs = zip(*(g.pieces for g in generations), strict=True)
+            found[group] = any(sum(map(len, pieces)) >= most for pieces in of_inputs)
+        return found
+
     def add(self, number: int, pieces: Sequence[dict[int, Piece]]) -> None:
         """A flush: by input, the piece of each group."""
         for group in sorted({g for by_group in pieces for g in by_group}):

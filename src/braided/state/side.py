@@ -359,6 +359,7 @@ class SideState:
         self._gone[here] |= mine
         dropped = int(np.count_nonzero(mine))
         self.gone_rows += dropped
+        self.purged_rows += dropped
         if not self.scanned and dropped:
             slots = len(self._head) >> bits
             if slots:  # all rows of a slot are of one group
@@ -390,6 +391,12 @@ class SideState:
             self.discard(self.gone_flags())
             self._give_back()
         return int(purged)
+
+    def unlink_gone(self) -> None:
+        """Rows that were purged are not to be found any more, though they are held."""
+        here = slice(self.first - self.base, self.count - self.base)
+        self._link[here] = np.where(self._gone[here] | ~self._linked(), index.UNLINKED, -1)
+        self._index_for(self.rows)
 
     def leave_out_gone(self) -> None:
         """Give up all purged rows, at the price of a new index."""

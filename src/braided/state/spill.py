@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,28 @@ class Piece:
     dies_us: int
 
 
+class Store(Protocol):
+    """Where rows lie that are not in memory; pieces are what it makes of them."""
+
+    bytes: int
+
+    def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Any]]:
+        """Write several inputs' rows, ordered by group: a piece for each group."""
+        ...
+
+    def read(self, pieces: Iterable[Any]) -> dict[Any, Rows]:
+        """The rows of some pieces."""
+        ...
+
+    def drop(self, pieces: Iterable[Any]) -> None:
+        """Pieces are needed no more."""
+        ...
+
+    def close(self) -> None:
+        """Nothing is needed any more."""
+        ...
+
+
 class Spill:
     """The files of one join."""
 
@@ -83,11 +105,11 @@ class Spill:
     def _pieces(
         self, file: SpillFile, sink: IO[bytes], rows: Rows, bounds: Int64s, ends_us: Int64s | None
     ) -> Iterator[Piece]:
-        batch = _described(rows)
+        batch = described(rows)
         for low, high in itertools.pairwise(bounds.tolist()):
             message = batch.slice(low, high - low).serialize()
             sink.write(message)
-            yield Piece(file, batch.schema, file.size, message.size, high - low, _latest(ends_us, low, high))
+            yield Piece(file, batch.schema, file.size, message.size, high - low, latest(ends_us, low, high))
             file.size += message.size
 
     def read(self, pieces: Iterable[Piece]) -> dict[Piece, Rows]:
@@ -102,7 +124,7 @@ class Spill:
                     for piece in those:
                         source.seek(piece.start)
                         message = source.read_buffer(piece.size)
-                        found[piece] = _rows(pa.ipc.read_record_batch(message, piece.schema))
+                        found[piece] = read_rows(pa.ipc.read_record_batch(message, piece.schema))
             except (OSError, pa.ArrowException) as wrong:
                 raise self._failed("read", file.path.parent, wrong) from wrong
         return found
@@ -152,7 +174,7 @@ class Spill:
         )
 
 
-def _described(rows: Rows) -> pa.RecordBatch:
+def described(rows: Rows) -> pa.RecordBatch:
     """Stored columns, and what a side keeps of each row."""
     names, columns = list(rows.batch.schema.names), list(rows.batch.columns)
     for name, of in _KEPT.items():
@@ -162,7 +184,8 @@ def _described(rows: Rows) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _rows(batch: pa.RecordBatch) -> Rows:
+def read_rows(batch: pa.RecordBatch) -> Rows:
+    """Rows, of the columns that `described` made of them."""
     names = batch.schema.names
     stored = [name for name in names if name not in _KEPT]
     kept = {of: batch.column(name).to_numpy() for name, of in _KEPT.items() if name in names}
@@ -171,7 +194,7 @@ def _rows(batch: pa.RecordBatch) -> Rows:
 
 def numbered(rows: Rows, number: int) -> pa.RecordBatch:
     """Rows as a snapshot has them, with the number of their generation."""
-    batch = _described(rows)
+    batch = described(rows)
     numbers = pa.array(np.full(len(rows), number, np.int64))
     return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, _NUMBER])
 
@@ -182,10 +205,11 @@ def by_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Rows]]:
     for batch in batches:
         found[batch.column(_NUMBER)[0].as_py()].append(batch)
     for number, several in sorted(found.items()):
-        yield number, _rows(pa.concat_batches(several).drop_columns([_NUMBER]))
+        yield number, read_rows(pa.concat_batches(several).drop_columns([_NUMBER]))
 
 
-def _latest(ends_us: Int64s | None, low: int, high: int) -> int:
+def latest(ends_us: Int64s | None, low: int, high: int) -> int:
+    """The watermark that none of some rows survives."""
     if ends_us is None or low == high:
         return (1 << 62) if low < high else -(1 << 62)
     return int(np.max(ends_us[low:high]))

@@ -1,0 +1,173 @@
+"""A memory budget on Spark: the same bag, whatever is hot, kept, rebuilt, retried or restarted."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.lab.files import add_file
+from braided.spark import folders
+from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.store import Meta
+from braided.testing import assert_same_bag, bag, expected
+from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
+from tests.spark.streams import read, results, run
+from tests.spark.test_bucket import Cluster
+from tests.workloads import names_of, random_tables, stream
+
+SMALL = 5_000
+
+
+@pytest.fixture(autouse=True)
+def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    return tmp_path / "arenas"
+
+
+def budget(limit: int = SMALL, **options: Any) -> bd.Memory:
+    return bd.Memory(limit, defer=False, groups=16, interval="1 second", **options)
+
+
+def cluster(query: bd.JoinQuery, tables: dict[str, pa.Table], *, arena: bool) -> Cluster:
+    made = Cluster(query, tables)
+    plan = made.plan
+    if arena:
+        made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
+    return made
+
+
+def cold_rows(made: Cluster) -> int:
+    """Rows in cold groups, as the state says."""
+    metas = [Meta.decode(state.meta) for state in made.states if state.meta is not None]
+    return sum(
+        piece[1]
+        for meta in metas
+        for groups in meta.spilled["pieces"]
+        for _, inputs in groups
+        for pieces in inputs
+        for piece in pieces
+    )
+
+
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+@pytest.mark.parametrize("seed", range(10))
+def test_oracle_kept_rebuilt_and_retried_buckets(seed: int, arena: bool) -> None:
+    names = names_of(2 + seed % 3)
+    tables = random_tables(seed, names, rows=(90, 50, 24)[seed % 3], keys=12)
+    streams = [stream(n, "40 us") if seed % 2 else bd.Stream(n, "k") for n in names]
+    flush: Any = ("adaptive-global", "state-spill", "hash-merge")[seed % 3]
+    plan: Any = ("mjoin", "linear")[seed // 2 % 2]
+    query = bd.JoinQuery(streams, plan=plan, memory=budget(flush=flush))
+    made = cluster(query, tables, arena=arena)
+    found, cold = [], 0
+    for number, batch in enumerate(batches_of(tables, 6)):
+        before = copy.deepcopy(made.states)
+        first = made.push(batch)
+        if number % 3 != 2:
+            made.states = before  # the first attempt's state is lost
+            second = made.push(batch)
+            assert bag(first) == bag(second)
+        found.append(first)
+        cold = max(cold, cold_rows(made))
+    assert cold > 0
+    assert_same_bag(pa.concat_tables(found), expected(query, tables))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_oracle_promises_and_cold_groups(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds, names = rng.choice(KINDS[1:], 3).tolist(), names_of(3)
+    tables, streams = {}, [promised_stream(n, k) for n, k in zip(names, kinds, strict=True)]
+    for s, kind in zip(streams, kinds, strict=True):
+        table = promised_table(rng, kind, rows=30, keys=10)
+        tables[s.name] = table.drop_columns([c for c in ("p", "upto") if c not in (s.flag, s.upto)])
+    query = bd.JoinQuery(streams, memory=budget(), tuning=bd.Tuning(purge="immediate"))
+    made = cluster(query, tables, arena=seed % 2 == 0)
+    found = []
+    for batch in batches_of(tables, 4):
+        before = copy.deepcopy(made.states)
+        made.push(batch)
+        made.states = before
+        found.append(made.push(batch))
+    wanted = expected(plainly(query), {n: data_of(t) for n, t in tables.items()})
+    assert_same_bag(pa.concat_tables(found), wanted)
+
+
+def test_a_budget_comes_grows_and_must_not_go(own_root: Path) -> None:
+    tables = random_tables(1, names_of(2), rows=90, keys=12)
+    streams = [bd.Stream(n, "k") for n in tables]
+    exact = bd.JoinQuery(streams)
+    batches = batches_of(tables, 9)
+    made = cluster(exact, tables, arena=True)
+    found = [made.push(b) for b in batches[:3]]
+    for memory, part in ((budget(), batches[3:6]), (budget(80 * SMALL), batches[6:])):
+        made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(exact, memory=memory))
+        found += [made.push(b) for b in part]
+    assert cold_rows(made) > 0
+    assert_same_bag(pa.concat_tables(found), expected(exact, tables))
+    for other, message in (
+        (exact, "a memory budget as before"),
+        (dataclasses.replace(exact, memory=dataclasses.replace(budget(), groups=8)), "groups=16"),
+    ):
+        made.plan = dataclasses.replace(made.plan, query=other)
+        with pytest.raises(bd.BraidedError, match=message):
+            made.push(batches[-1])
+
+
+def test_cold_groups_stay_in_few_chunks() -> None:
+    rng = np.random.default_rng(1)
+    query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=budget())
+    made = None
+    for _ in range(60):
+        tables = {n: pa.table({"k": rng.integers(0, 4000, 40), "v": rng.random(40)}) for n in "ab"}
+        made = made or cluster(query, tables, arena=True)
+        made.push(tables)
+    assert made is not None
+    assert all(len(state.chunks) < 2 * 16 * 12 for state in made.states)
+
+
+def test_a_streaming_join_within_a_budget(spark: Any, tmp_path: Path) -> None:
+    """Restarted, with another limit, and with groups in the state store: all results, once."""
+    rng = np.random.default_rng(3)
+    tables: dict[str, list[pa.Table]] = {n: [] for n in "abc"}
+    for limit in ("64 kB", "200 kB"):
+        query = bd.JoinQuery([bd.Stream(n, "k") for n in tables], memory=bd.Memory(limit))
+        for _ in range(2):
+            for n, parts in tables.items():
+                parts.append(pa.table({"k": rng.integers(0, 300, 200), "v": ["x" * 50] * 200}))
+                add_file(tmp_path / n, len(parts), parts[-1])
+        frames = read(spark, tmp_path, {n: parts[0] for n, parts in tables.items()})
+        run(bd.spark.join(query, frames, buckets=4), tmp_path)
+    whole = {n: pa.concat_tables(parts) for n, parts in tables.items()}
+    exact = bd.JoinQuery([bd.Stream(n, "k") for n in tables])
+    assert bag(results(tmp_path)) == bag(expected(exact, whole))
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        (bd.Memory("1 MB", defer=True), "not available on Spark yet"),
+        (bd.Memory("1 MB", flush="rpj"), "not available on Spark; use"),
+    ],
+)
+def test_what_is_refused(spark: Any, memory: bd.Memory, message: str) -> None:
+    frame = spark.createDataFrame([(1,)], "k long")
+    query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=memory)
+    with pytest.raises(bd.BraidedError, match=message):
+        bd.spark.join(query, {"a": frame, "b": frame})
+
+
+def test_a_batch_join_within_a_budget(spark: Any) -> None:
+    rng = np.random.default_rng(3)
+    tables = {n: pa.table({"k": rng.integers(0, 200, 900), "v": ["x" * 90] * 900}) for n in "ab"}
+    frames = {n: spark.createDataFrame(t.to_pandas()) for n, t in tables.items()}
+    query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=bd.Memory("100 kB"))
+    got = bd.spark.join(query, frames, buckets=2).count()
+    assert got == expected(query, tables).num_rows
