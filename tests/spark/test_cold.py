@@ -138,15 +138,20 @@ def test_a_streaming_join_within_a_budget(spark: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     tables: dict[str, list[pa.Table]] = {n: [] for n in "abc"}
     for limit in ("64 kB", "200 kB"):
-        query = bd.JoinQuery([bd.Stream(n, "k") for n in tables], memory=bd.Memory(limit))
+        streams = [bd.Stream(n, "k", window="unbounded") for n in tables]
+        query = bd.JoinQuery(streams, memory=bd.Memory(limit))
         for _ in range(2):
             for n, parts in tables.items():
                 parts.append(pa.table({"k": rng.integers(0, 300, 200), "v": ["x" * 50] * 200}))
                 add_file(tmp_path / n, len(parts), parts[-1])
         frames = read(spark, tmp_path, {n: parts[0] for n, parts in tables.items()})
-        run(bd.spark.join(query, frames, buckets=4), tmp_path)
+        done = run(bd.spark.join(query, frames, buckets=4), tmp_path)
+    seen = bd.spark.metrics(done)
+    assert seen.spilled_bytes > 0
+    assert sum(s.live_rows + s.spilled_rows for s in seen.streams.values()) == 3 * 4 * 200
+    assert sum(bd.spark.inspect_state(str(tmp_path / "checkpoint")).rows.values()) == 3 * 4 * 200
     whole = {n: pa.concat_tables(parts) for n, parts in tables.items()}
-    exact = bd.JoinQuery([bd.Stream(n, "k") for n in tables])
+    exact = bd.JoinQuery([bd.Stream(n, "k", window="unbounded") for n in tables])
     assert bag(results(tmp_path)) == bag(expected(exact, whole))
 
 

@@ -15,8 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from braided.query.plan_tree import as_tuples, label, operators
 from braided.spark import blobs
 from braided.spark.chunks import Chunks
+from braided.spark.store import Meta
 from braided.state.keys import Int64s
 from braided.state.side import Rows
 from braided.state.spill import described, latest, read_rows
@@ -40,6 +42,17 @@ class ColdPiece:
         """From plain numbers."""
         chunks, *numbers = kept
         return cls(tuple(chunks), *numbers)
+
+
+def cold_pieces(meta: Meta) -> dict[str, list[ColdPiece]]:
+    """What a bucket has in cold groups, by stream or intermediate."""
+    tree: Any = as_tuples(meta.plan) if meta.plan else tuple(s["name"] for s in meta.meaning["streams"])
+    found: dict[str, list[ColdPiece]] = {}
+    for node, groups in zip(operators(tree), meta.spilled.get("pieces", ()), strict=False):
+        for _, inputs in groups:
+            for child, pieces in zip(node, inputs, strict=True):
+                found.setdefault(label(child), []).extend(ColdPiece.of(p) for p in pieces)
+    return found
 
 
 class ColdGroups:

@@ -38,17 +38,17 @@ _SAID = 4  # adaptations that a bucket reports
 _STREAM = (
     "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
     "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes", "staleness_us", "punctuations",
-    "violations", "closed_keys",
+    "violations", "closed_keys", "spilled_rows",
 )  # fmt: skip
 _HALF_JOIN = ("probes", "same_key", "matches", "allowance")
-_INTERMEDIATE = ("live_rows", "live_bytes", "expired_rows")
+_INTERMEDIATE = ("live_rows", "live_bytes", "expired_rows", "spilled_rows")
 _NONE_IF_ANY = ("exact_again",)  # None of one bucket is None of all; else the largest
 _LARGEST = ("newest_us", "staleness_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
 _GENERAL = (
     "results", "driver_switches", "profile_probes", "driven_rows", "batches", "watermark_us", "buckets",
     "largest_bucket_rows", "state_bytes", "state_chunks",
     "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
-    "exact_again", "budget", "results_lost", "punctuations_out",
+    "exact_again", "budget", "results_lost", "punctuations_out", "spilled_bytes",
 )  # fmt: skip
 
 
@@ -111,6 +111,7 @@ def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int 
         "budget": seen.rationing.budget if seen.rationing else None,
         "results_lost": seen.rationing.results_lost if seen.rationing else 0,
         "punctuations_out": seen.punctuations_out,
+        "spilled_bytes": seen.spilled_bytes,
         **latest,
     }
     return [
@@ -317,6 +318,7 @@ def _statistics(
         },
         exact_again=values["exact_again"],
         punctuations_out=values["punctuations_out"] or 0,
+        spilled_bytes=values["spilled_bytes"] or 0,
         rationing=_rationing(values, told),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from braided.query.errors import InvalidValue
+from braided.spark.cold import ColdPiece, cold_pieces
 from braided.spark.labels import MAX_BUCKETS, labels
 from braided.spark.store import Chunk, Meta
 
@@ -109,19 +110,22 @@ def _operators(spark: SparkSession, checkpoint: str) -> list[int]:
 def _streams(meta: Meta) -> dict[str, StreamState]:
     """What a bucket holds; in a query of several stages, of the streams that its own stage joins."""
     named = zip((said["name"] for said in meta.meaning["streams"]), meta.streams, strict=True)
+    cold = cold_pieces(meta)
     found = {
-        name: _state(stream.chunks, stream.newest_us)
+        name: _state(stream.chunks, stream.newest_us, cold.get(name, ()))
         for name, stream in named
         if stream.counters or not meta.stage
     }
-    return found | {name: _state(chunks, None) for name, chunks in meta.intermediates.items()}
+    return found | {
+        name: _state(chunks, None, cold.get(name, ())) for name, chunks in meta.intermediates.items()
+    }
 
 
-def _state(chunks: Sequence[Chunk], newest_us: int | None) -> StreamState:
+def _state(chunks: Sequence[Chunk], newest_us: int | None, cold: Sequence[ColdPiece]) -> StreamState:
     return StreamState(
-        rows=sum(c.live_rows for c in chunks),
-        bytes=sum(c.size for c in chunks),
-        chunks=len(chunks),
+        rows=sum(c.live_rows for c in chunks) + sum(p.rows for p in cold),
+        bytes=sum(c.size for c in chunks) + sum(p.size for p in cold),
+        chunks=len(chunks) + sum(len(p.chunks) for p in cold),
         newest_us=newest_us,
         oldest_chunk_us=min((c.newest_us for c in chunks), default=None),
     )
