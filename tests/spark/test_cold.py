@@ -25,7 +25,7 @@ from tests.workloads import names_of, random_tables, stream
 SMALL = 5_000
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
     return tmp_path / "arenas"
@@ -56,6 +56,7 @@ def cold_rows(made: Cluster) -> int:
     )
 
 
+@pytest.mark.usefixtures("own_root")
 @pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
 @pytest.mark.parametrize("seed", range(10))
 def test_oracle_kept_rebuilt_and_retried_buckets(seed: int, arena: bool) -> None:
@@ -80,6 +81,7 @@ def test_oracle_kept_rebuilt_and_retried_buckets(seed: int, arena: bool) -> None
     assert_same_bag(pa.concat_tables(found), expected(query, tables))
 
 
+@pytest.mark.usefixtures("own_root")
 @pytest.mark.parametrize("seed", range(6))
 def test_oracle_promises_and_cold_groups(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -100,7 +102,8 @@ def test_oracle_promises_and_cold_groups(seed: int) -> None:
     assert_same_bag(pa.concat_tables(found), wanted)
 
 
-def test_a_budget_comes_grows_and_must_not_go(own_root: Path) -> None:
+@pytest.mark.usefixtures("own_root")
+def test_a_budget_comes_grows_and_must_not_go() -> None:
     tables = random_tables(1, names_of(2), rows=90, keys=12)
     streams = [bd.Stream(n, "k") for n in tables]
     exact = bd.JoinQuery(streams)
@@ -121,6 +124,7 @@ def test_a_budget_comes_grows_and_must_not_go(own_root: Path) -> None:
             made.push(batches[-1])
 
 
+@pytest.mark.usefixtures("own_root")
 def test_cold_groups_stay_in_few_chunks() -> None:
     rng = np.random.default_rng(1)
     query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=budget())
