@@ -1,9 +1,9 @@
 """The keys one stream is closed for: state of its own, as small as it can be kept.
 
-All keys up to a rank, all from a rank on, and single ones. What becomes of single keys goes into a table,
-`_recent`, and from time to time into a set, `_main`; keys that every stream is closed for are *forgotten*:
-nothing can come of them any more.
-What is a member never depends on when the parts were put together.
+All keys up to a rank, all from a rank on, and single ones. Single keys that are neighbours go into a set,
+`_main`; what becomes of others goes into a table, `_recent`, and from time to time into the set. Keys that
+every stream is closed for are *forgotten*: nothing can come of them any more. What is a member never depends
+on when the parts were put together.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from braided.state.key_sets import MAX_RANK, MIN_RANK, Intervals, KeyTable, Pair
 from braided.state.keys import Bools, Int64s, KeyFormat
 
 _FEW = 1 << 16
+_SHORT, _NEIGHBOURS = 128, 4  # entries of a set that is searched at once; keys in a run of them, at least
 _SIGN = np.int64(MIN_RANK)
 NO_RANK, NO_RANK_ABOVE = MIN_RANK - 1, MAX_RANK + 1
 
@@ -119,8 +120,12 @@ class ClosedKeys:
         new = keys.pick(~self.contains(keys))
         if not len(new):
             return
-        self.count += self._recent.put(*new.words, closing.CLOSED)
         terms = self._terms(*new.words)
+        if (run := self._run(terms)) is not None:
+            self._main = self._main.union(run)
+            self.count = self._main.keys
+        else:
+            self.count += self._recent.put(*new.words, closing.CLOSED)
         if self._ages:
             self._young = self._young.union(self._kind.of(*terms))
         if self._keys.ordered:  # intervals have a rank on either side
@@ -134,7 +139,11 @@ class ClosedKeys:
         """Single keys that all streams are closed for: no need to remember them."""
         single = keys.pick(self._single(keys))
         if len(single):
-            self.count -= self._recent.put(*single.words, closing.FORGOTTEN)
+            if (run := self._run(self._terms(*single.words))) is not None:
+                self._main = self._main.minus(run)
+                self.count = self._main.keys
+            else:
+                self.count -= self._recent.put(*single.words, closing.FORGOTTEN)
             self._tidy()
         if len(self._young):
             young, terms = np.zeros(len(keys), np.bool_), self._terms(*keys.words)
@@ -200,6 +209,14 @@ class ClosedKeys:
             self._main.mark(*self._terms(*keys.words), known)
             found |= known & (states == 0)
         return found
+
+    def _run(self, terms: tuple[Int64s, Int64s]) -> Any:
+        """Keys as a set if that is short because they are neighbours: then no table is needed. Else None."""
+        if not self._keys.ordered or len(self._recent):
+            return None
+        run = self._kind.of(*terms)
+        short = len(run) <= len(terms[0]) // _NEIGHBOURS or len(self._main) + len(run) <= _SHORT
+        return run if short else None
 
     def _tidy(self) -> None:
         if len(self._recent) > max(_FEW, len(self._main) // 4):
