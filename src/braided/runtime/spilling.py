@@ -225,6 +225,9 @@ class Spilling:
     def begin(self, tasks: Tasks) -> None:
         """A step begins."""
         self._tasks = dict(tasks)
+        if not tasks:
+            for counts in self._counts:
+                counts.batch()
         self._merged = [0, 0.0]
         self._tick += 1
         for side in self._tree.sides.values():
