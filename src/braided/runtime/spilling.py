@@ -58,6 +58,7 @@ class _Task:
     with_memory: bool  # rows in memory are the latest generation
     last: bool = False  # nothing more arrives, so all may be dropped afterwards
     pieces: list[dict[int, Piece]] = field(default_factory=list)  # rows in memory, already written
+    leaves: bool = False  # rows in memory are written, and go
 
 
 Tasks = dict[int, _Task]  # by number of operator
@@ -77,6 +78,7 @@ class Spilling:
         self._row_bytes = {child: 64.0 for o in tree.operators for child in o.node}
         self._counts = [GroupCounts(self._memory, inputs, len(shape)) for inputs, _ in shape]
         self._defers = self._memory.defer is not False
+        self._along = self._memory.flush == "adaptive-global" and self._memory.state_manager
         self._tick = 0  # flushes and steps, in their order
         self._met = [np.zeros(groups, np.int64) for _, groups in shape]  # when all rows of a group last met
         self.flushed_rows = self.read_rows = 0
@@ -206,12 +208,13 @@ class Spilling:
             yield from self._settling(watermark_us)
         if not self._defers:
             self._drop_dead(watermark_us)
-        elif any(owed.any() for owed in self._owed):
+        elif any(owed.any() for owed in self._owed) or (self._along and any(self.generations)):
             decision = self._decision()
             if decision.merge is not None:
                 groups = np.zeros(1 << self._bits, np.bool_)
                 groups[decision.merge.group] = True
-                yield {decision.merge.operator: _Task(groups, with_memory=self._memory.one_sided)}
+                with_memory = self._memory.one_sided or self._along
+                yield {decision.merge.operator: _Task(groups, with_memory, leaves=self._along)}
 
     def finishing(self) -> Iterator[Tasks]:
         """All that is owed, from below, when nothing more arrives."""
@@ -292,6 +295,8 @@ class Spilling:
             self._add_cold(which)
         task = self._tasks.get(operator)
         if task is not None:
+            if task.leaves:
+                task.pieces = self._write(which, self._all_inputs(which, task.groups))
             for groups in self._parts(which, task.groups) if task.with_memory else [task.groups]:
                 yield from self._across(which, groups, with_memory=task.with_memory)
 
@@ -433,14 +438,17 @@ class Spilling:
     def _owed_now(self, operator: Operator) -> Any:
         """About how many combinations groups owe.
 
-        Where inputs are flushed one by one, rows on disk owe those with rows in memory, too; after a merge
-        nothing is known to be owed until something arrives or leaves.
+        The state manager's merges take rows in memory along, so what they owe to those on disk counts, too.
+        Where inputs are flushed one by one, it does anyway; there after a merge nothing is known to be owed
+        until something arrives or leaves.
         """
         owed = self._owed[operator.number]
-        if not self._memory.one_sided:
+        if not self._memory.one_sided and not self._along:
             return owed
         on_disk = self.generations[operator.number].rows.astype(np.float64)
         held = np.array([self._tree.sides[c].rows_by_group(self._bits) for c in operator.node], np.float64)
+        if self._along:
+            return owed + owed_after_flush(on_disk, held, self._counts[operator.number].unique())
         same_key = self._counts[operator.number].unique() ** (len(held) - 1)
         return np.where(owed > 0, (np.prod(on_disk + held, axis=0) - np.prod(held, axis=0)) / same_key, 0.0)
 
