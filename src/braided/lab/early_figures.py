@@ -16,6 +16,7 @@ _FIGURES = {
     "figure-7": ("alpha", "Figure 7: weight of what was known"),
     "figure-8": ("keeping", "Figure 8: how intervals are put together"),
     "figure-9": ("inputs", "Figure 9: input behaviour"),
+    "parts": ("parts", "Parts switched off"),
     "figure-9-uniform": ("uniform", "Figure 9, keys without buckets"),
     "figure-9-real": ("real time", "Figure 9, on a real clock"),
     "figure-10": ("memory", "Figure 10: memory, as a share of the input"),

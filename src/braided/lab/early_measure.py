@@ -102,13 +102,20 @@ class PacedSpill(Spill):
 
 
 class PacedSpilling(Spilling):
-    """What is on disk, with such a disk; `managed`: the state manager merges, whatever the flush policy."""
+    """What is on disk, with such a disk.
 
-    def __init__(self, engine: Engine, clock: Clock, costs: Costs, *, managed: bool) -> None:
+    `managed`: the state manager merges, whatever the flush policy; `along`: its merges take rows in memory
+    along, as the engine's do and the paper's do not.
+    """
+
+    def __init__(
+        self, engine: Engine, clock: Clock, costs: Costs, *, managed: bool = False, along: bool = True
+    ) -> None:
         super().__init__(engine.query, engine.tree, clock)
         self.disk = PacedSpill(self._memory.directory, clock, costs)
         self._spill = self.disk
         self._managed = managed
+        self._along = (self._along or managed) and along
         self.stored = 0  # rows that arrived at any operator
 
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
@@ -129,11 +136,12 @@ class PacedSpilling(Spilling):
 
 @dataclass(frozen=True)
 class Setting:
-    """Who runs, and how: `managed` is the state manager on top of another flush policy."""
+    """Who runs, and how; `managed` and `along` as in `PacedSpilling`."""
 
     flush: str = "adaptive-global"
     state_manager: bool = True
     managed: bool = False
+    along: bool = True
     memory_share: float | None = None  # of the input; None: as the others
     options: Mapping[str, Any] = field(default_factory=dict)  # of Memory
     driver: str = "initial-output-size"
@@ -196,9 +204,8 @@ class _Run:
 
     def run(self, batch_s: float) -> Run:
         """All rows, and then what is left."""
-        end, turn = max(float(s.times[-1]) for s in self._sources.values()), 0
-        taken = dict.fromkeys(self._sources, 0)
-        while self._now() <= end or turn == 0:
+        turn, taken = 0, dict.fromkeys(self._sources, 0)
+        while any(taken[name] < s.rows.num_rows for name, s in self._sources.items()):
             turn = max(turn + 1, int(np.ceil(self._now() / batch_s)))
             self._merge_until(turn * batch_s)
             batch = self._arrived(taken)
@@ -264,11 +271,11 @@ class VirtualRun(_Run):
     """Time passes as the cost model says."""
 
     def __init__(
-        self, query: bd.JoinQuery, sources: Mapping[str, Source], costs: Costs, *, managed: bool = False
+        self, query: bd.JoinQuery, sources: Mapping[str, Source], costs: Costs, **manager: bool
     ) -> None:
         self.clock, self._costs = Clock(), costs
         engine = Engine(query, clock=self.clock, repeatable=True)
-        self._paced = engine.spilling = PacedSpilling(engine, self.clock, costs, managed=managed)
+        self._paced = engine.spilling = PacedSpilling(engine, self.clock, costs, **manager)
         super().__init__(engine, sources)
         self._done = (0, 0)  # rows stored and read so far
         self._cpu_s = 0.0
