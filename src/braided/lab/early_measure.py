@@ -145,6 +145,7 @@ class Setting:
     memory_share: float | None = None  # of the input; None: as the others
     options: Mapping[str, Any] = field(default_factory=dict)  # of Memory
     driver: str = "initial-output-size"
+    plan: str = "linear"
 
 
 @dataclass(frozen=True)
@@ -180,14 +181,14 @@ def limit_bytes(rows: int, tuple_bytes: int, share: float) -> int:
 def query_of(
     names: Sequence[str], setting: Setting, limit: int, directory: str | None = None
 ) -> bd.JoinQuery:
-    """The linear join of all sources by one key."""
+    """The join of all sources by one key."""
     flush: Any = setting.flush
     manager = setting.state_manager
     memory = bd.Memory(
         limit, flush=flush, state_manager=manager, directory=directory, **setting.options
     )  # fmt: skip
     tuning = bd.Tuning(setting.driver, index="hash")  # type: ignore[arg-type]
-    return bd.JoinQuery([bd.Stream(n, KEY) for n in names], plan="linear", memory=memory, tuning=tuning)
+    return bd.JoinQuery([bd.Stream(n, KEY) for n in names], plan=setting.plan, memory=memory, tuning=tuning)
 
 
 class _Run:
