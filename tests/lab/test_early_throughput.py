@@ -32,7 +32,7 @@ TINY: dict[str, Any] = {
     **GIVEN["full"],
     "scale": 0.004, "batch_s": 2.5, "seeds": 2, "some_seeds": 1,
     "calm": ["D"], "alphas": [0.9], "keepings": ["recent"], "memory_shares": [0.15], "flush_shares": [0.1],
-    "join_ratios": [2], "joins": [4], "speed": 200,
+    "join_ratios": [2], "joins": [4], "batches": [10.0], "disks": [10], "speed": 200,
 }  # fmt: skip
 
 
@@ -112,9 +112,9 @@ def test_a_small_lab_reports_every_claim(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(early_throughput, "parameters", lambda: given)
     report = early_throughput.lab(tmp_path, quick=True, seed=2)
     said = json.loads((tmp_path / "early-throughput.json").read_text())
-    assert len({c["claim"] for c in said["claims"]}) == len(report.claims) == 26
+    assert len({c["claim"] for c in said["claims"]}) == len(report.claims) == 33
     assert {c["verdict"] for c in said["claims"]} <= {"reproduced", "same direction", "not reproduced"}
     assert all(row["seconds_to"]["10000"] > 0 for row in said["rows"])
-    assert len(list(tmp_path.glob("*.png"))) == 11
+    assert len(list(tmp_path.glob("*.png"))) == 13
     assert sum(row["flushed_rows"] > 0 for row in said["rows"]) == len(said["rows"]) - 1  # all but one
     assert "| inputs | 4 bursty | adaptive | 2 |" in (tmp_path / "early-throughput.md").read_text()

@@ -40,6 +40,8 @@ def add(report: Report, cells: Cells, given: Mapping[str, Any], size: Mapping[st
         "flush": lambda: _flush(cells, wanted),
         "ratio": lambda: _ratio(cells, wanted, _FIGURE_12_RESULTS * scale),
         "joins": lambda: _joins(cells, _FIGURE_13_RESULTS * scale),
+        "batches": lambda: _elsewhere(cells, wanted, "batches", "a batch every {}"),
+        "disk": lambda: _elsewhere(cells, wanted, "disk", "a disk {}"),
         "drivers": lambda: _drivers(cells, wanted),
         "real time": lambda: _real(cells, wanted),
     }
@@ -222,6 +224,19 @@ def _joins(cells: Cells, wanted: float) -> Iterator[Claim]:
 
 
 # ours
+
+
+def _elsewhere(cells: Cells, wanted: float, experiment: str, said: str) -> Iterator[Claim]:
+    """The order of Figure 9 where our own choices are others."""
+    for variation in _variations(cells, experiment):
+        names = [n for e, v, n in cells if (e, v) == (experiment, variation) and n != OURS]
+        for name in names:
+            runs = cells[experiment, variation, name]
+            found = lead(cells[experiment, variation, OURS], runs, wanted)
+            yield Claim(
+                f"Ours, 4 bursty, {said.format(variation)}: {_SAID} is ahead of {name}", "(ours: ahead)",
+                f"lead {found}", _ahead(found), _times(cells, (experiment, variation), (OURS, name), wanted),
+            )  # fmt: skip
 
 
 def _drivers(cells: Cells, wanted: float) -> Iterator[Claim]:

@@ -23,6 +23,8 @@ _FIGURES = {
     "figure-11": ("flush", "Figure 11: share of memory that is flushed at a time"),
     "figure-12": ("ratio", "Figure 12: join ratio"),
     "figure-13": ("joins", "Figure 13: number of joins"),
+    "batches": ("batches", "Rows are taken less often"),
+    "disk": ("disk", "A slower disk"),
     "drivers": ("drivers", "Driver-stream policies under a memory budget"),
 }
 

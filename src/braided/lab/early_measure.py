@@ -53,6 +53,10 @@ class Costs:
             self.disk_bytes_s * scale,
         )  # fmt: skip
 
+    def slower_disk(self, times: float) -> Costs:
+        """With a disk that takes so many times as long for everything."""
+        return dataclasses.replace(self, seek_s=self.seek_s * times, disk_bytes_s=self.disk_bytes_s / times)
+
 
 class Clock:
     """Seconds that pass only when someone says so."""

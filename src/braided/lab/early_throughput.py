@@ -9,6 +9,8 @@
 | memory, flush | 10, 11 | four bursty | the same, state-spill, hash-merge |
 | ratio | 12 | four steady, results twice or four times the input at every join | the same, state-spill |
 | joins | 13 | six or seven bursty | the same, state-spill, hash-merge |
+| batches | - | four bursty; rows are taken less often, so inputs count as silent later | flush policies |
+| disk | - | four bursty; a slower disk | the same, and the state manager as in the paper |
 | drivers | - | four bursty, all joined by one operator | adaptive-global with every driver-stream policy |
 | real time | 9 | four bursty | flush policies, on a real clock and real files |
 
@@ -61,7 +63,9 @@ class Case:
     runs: Mapping[str, Setting]
     seeds: int
     memory_share: float
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # of Memory
+    batch_s: float | None = None
+    slower_disk: float = 1.0
 
 
 def parameters() -> dict[str, Any]:
@@ -127,6 +131,11 @@ def cases(given: Mapping[str, Any], size: Mapping[str, Any]) -> Iterator[Case]:
         yield Case("ratio", f"1:{ratio}", rows, _settings(OURS, STATE_SPILL), few, share)
     for joins in size["joins"]:
         yield Case("joins", str(joins), Workload(joins + 1), three, few, share)
+    for batch_s in size["batches"]:
+        yield Case("batches", f"{batch_s:g} s", four, rivals, few, share, batch_s=batch_s)
+    for times in size["disks"]:
+        runs = {**rivals, **_settings(AS_WRITTEN)}
+        yield Case("disk", f"{times} times slower", four, runs, few, share, slower_disk=times)
     drivers = {name: Setting(driver=name, plan="mjoin") for name in get_args(DriverStream)}
     yield Case("drivers", "4 bursty", four, drivers, few, share)
     yield Case("real time", "4 bursty", four, rivals, 1, share)
@@ -184,11 +193,12 @@ def _run(
     if setting.memory_share is not None:
         limit = round(limit * setting.memory_share / case.memory_share)
     query = query_of(list(sources), replace(setting, options=options), limit, folder)
+    batch_s = case.batch_s or size["batch_s"]
     if real:
-        return RealRun(query, sources, speed=size["speed"]).run(size["batch_s"])
-    costs = Costs(**given["costs"]).scaled(size["scale"])
+        return RealRun(query, sources, speed=size["speed"]).run(batch_s)
+    costs = Costs(**given["costs"]).scaled(size["scale"]).slower_disk(case.slower_disk)
     run = VirtualRun(query, sources, costs, managed=setting.managed, along=setting.along)
-    return run.run(size["batch_s"])
+    return run.run(batch_s)
 
 
 def _rows(cells: Cells, given: Mapping[str, Any], size: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
