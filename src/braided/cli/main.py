@@ -35,6 +35,7 @@ app = typer.Typer(
 BENCHMARKS = ("engine", "spark")
 LABS = {
     "driver-selection": "driver_selection",
+    "early-throughput": "early_throughput",
     "jaqpot": "jaqpot",
     "metadata-join": "metadata_join",
     "window-join": "window_join",

@@ -32,6 +32,7 @@ class GroupCounts:
         self._counts = np.zeros((inputs + 2, groups))  # arrived by input, local, overall
         self._kept = Kept(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
         self._inputs = inputs
+        self.silent = (True,) * inputs  # by input, whether the latest batch brought nothing
 
     @property
     def nbytes(self) -> int:
@@ -40,6 +41,8 @@ class GroupCounts:
 
     def arrived(self, place: int, hashes: Int64s) -> None:
         """Rows arrive at an input."""
+        if len(hashes):
+            self.silent = tuple(was and i != place for i, was in enumerate(self.silent))
         self._counts[place] += np.bincount(group_of(hashes, self._bits), minlength=self._counts.shape[1])
         self._places.reshape(-1)[group_of(hashes, self._bits + self._place_bits)] = True
 
@@ -62,10 +65,9 @@ class GroupCounts:
         counts = self._counts if known is None else known
         return counts[: self._inputs], counts[-2], counts[-1]
 
-    @property
-    def silent(self) -> tuple[bool, ...]:
-        """By input, whether nothing has arrived in this interval so far."""
-        return tuple(bool(not c.any()) for c in self._counts[: self._inputs])
+    def batch(self) -> None:
+        """A batch begins."""
+        self.silent = (True,) * self._inputs
 
     def unique(self) -> Floats:
         """About how many different keys came in each group; at least one."""

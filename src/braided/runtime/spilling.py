@@ -65,6 +65,7 @@ class _Task:
     last: bool = False  # nothing more arrives, so all may be dropped afterwards
     pieces: list[dict[int, Piece]] = field(default_factory=list)  # rows in memory, already written
     anew: Bools | None = None  # groups of which these are all rows, because they had many pieces
+    leaves: bool = False  # rows in memory are written, and go
 
 
 Tasks = dict[int, _Task]  # by number of operator
@@ -93,6 +94,7 @@ class Spilling:
                 "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
                 "are out, and with defer they may wait on disk"
             )
+        self._along = self._memory.flush == "adaptive-global" and self._memory.state_manager
         self._tick = 0  # flushes and steps, in their order
         self._met = [np.zeros(groups, np.int64) for _, groups in shape]  # when all rows of a group last met
         self.flushed_rows = self.read_rows = 0
@@ -224,12 +226,14 @@ class Spilling:
         """What is to be merged before the next batch, step by step; if that is idle, memory gives nothing."""
         if self._defers and self._query.windowed:
             yield from self._settling(watermark_us)
-        if self._defers and any(owed.any() for owed in self._owed):
+        owing = any(owed.any() for owed in self._owed) or (self._along and any(self.generations))
+        if self._defers and owing:
             decision = self._decision(idle=idle)
             if decision.merge is not None:
                 groups = np.zeros(1 << self._bits, np.bool_)
                 groups[decision.merge.group] = True
-                yield {decision.merge.operator: _Task(groups, with_memory=self._memory.one_sided)}
+                with_memory = self._memory.one_sided or self._along
+                yield {decision.merge.operator: _Task(groups, with_memory, leaves=self._along)}
 
     def finishing(self) -> Iterator[Tasks]:
         """All that is owed, from below, when nothing more arrives."""
@@ -246,6 +250,9 @@ class Spilling:
         if not self._defers:
             self._drop_dead(watermark_us)
         self._tasks = dict(tasks)
+        if not tasks:
+            for counts in self._counts:
+                counts.batch()
         self._merged = [0, 0.0]
         self._tick += 1
         for side in self._tree.sides.values():
@@ -314,6 +321,8 @@ class Spilling:
             self._add_cold(which)
         task = self._tasks.get(operator)
         if task is not None:
+            if task.leaves:
+                self._write_all(which, task)
             for groups in self._parts(which, task.groups) if task.with_memory else [task.groups]:
                 yield from self._across(which, groups, with_memory=task.with_memory)
 
@@ -412,13 +421,16 @@ class Spilling:
             held |= self._tree.sides[child].rows_by_group(self._bits) > 0
         groups = held & self.generations[operator.number].groups
         if groups.any():
-            crowded = groups & self.generations[operator.number].crowded(_MOST_PIECES)
-            written = self._write(operator, self._all_inputs(operator, groups & ~crowded))
-            task = _Task(groups, with_memory=True, pieces=written, anew=crowded)
-            self._tasks[operator.number] = task
-            if crowded.any():
-                for place, (rows, _) in enumerate(self._read(operator, crowded, with_memory=True)):
-                    written[place] |= self._write_rows(operator.node[place], rows)
+            self._tasks[operator.number] = task = _Task(groups, with_memory=True, leaves=True)
+            self._write_all(operator, task)
+
+    def _write_all(self, operator: Operator, task: _Task) -> None:
+        """Write the rows in memory of a task's groups; where there are many pieces, all rows as one."""
+        task.anew = task.groups & self.generations[operator.number].crowded(_MOST_PIECES)
+        task.pieces = self._write(operator, self._all_inputs(operator, task.groups & ~task.anew))
+        if task.anew.any():
+            for place, (rows, _) in enumerate(self._read(operator, task.anew, with_memory=True)):
+                task.pieces[place] |= self._write_rows(operator.node[place], rows)
 
     def _settling(self, watermark_us: int) -> Iterator[Tasks]:
         """All that is owed, from below, if most of what is on disk has died."""
@@ -548,14 +560,17 @@ class Spilling:
     def _owed_now(self, operator: Operator) -> Any:
         """About how many combinations groups owe.
 
-        Where inputs are flushed one by one, rows on disk owe those with rows in memory, too; after a merge
-        nothing is known to be owed until something arrives or leaves.
+        The state manager's merges take rows in memory along, so what they owe to those on disk counts, too.
+        Where inputs are flushed one by one, it does anyway; there after a merge nothing is known to be owed
+        until something arrives or leaves.
         """
         owed = self._owed[operator.number]
-        if not self._memory.one_sided:
+        if not self._memory.one_sided and not self._along:
             return owed
         on_disk = self.generations[operator.number].rows.astype(np.float64)
         held = np.array([self._tree.sides[c].rows_by_group(self._bits) for c in operator.node], np.float64)
+        if self._along:
+            return owed + owed_after_flush(on_disk, held, self._counts[operator.number].unique())
         same_key = self._counts[operator.number].unique() ** (len(held) - 1)
         return np.where(owed > 0, (np.prod(on_disk + held, axis=0) - np.prod(held, axis=0)) / same_key, 0.0)
 

@@ -95,6 +95,15 @@ def test_without_local_results_the_root_keeps_all_and_others_their_usual_share()
     assert overall_share(groups(rows, parent=1)).tolist() == [1, 1, 1]
 
 
+def test_what_an_average_has_left_of_local_results_long_past_counts_as_none() -> None:
+    """Results of old rows by a local count that had been halved forty times made a share of 10 ** 9."""
+    rows = [[5, 5], [5, 5]]
+    assert overall_share(groups(rows, local=[1e-12, 4], overall=[3, 1], parent=1)).tolist() == pytest.approx(
+        [1, 0.25]
+    )
+    assert overall_share(groups(rows, local=[1e-12, 0.5], overall=[3, 1], parent=1)).tolist() == [1, 1]
+
+
 def test_a_group_whose_results_go_nowhere_is_flushed_before_a_silent_root() -> None:
     lower = groups([[9], [9]], arrived=[[50], [50]], local=[90], overall=[0], parent=1)
     root = groups([[9], [9]], arrived=[[1], [1]], local=[1], overall=[1])

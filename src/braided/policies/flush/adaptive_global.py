@@ -72,10 +72,14 @@ def same_key(unique: Floats, inputs: int) -> Floats:
 
 
 def overall_share(groups: Groups) -> Floats:
-    """Overall results per local one; without any, those of the whole operator, or one for the root."""
+    """Overall results per local one; without any, those of the whole operator, or one for the root.
+
+    Less than one local result in an interval is none: averages that forget leave a little of what is long
+    past, and results that old rows still give, by that little, would be any number.
+    """
     local, overall = groups.local.sum(), groups.overall.sum()
-    usual = overall / local if groups.parent is not None and local > 0 else 1.0
-    return np.where(groups.local > 0, per(groups.overall, groups.local), usual)
+    usual = overall / local if groups.parent is not None and local >= 1 else 1.0
+    return np.where(groups.local >= 1, per(groups.overall, groups.local), usual)
 
 
 def score(overall: Floats, rows: Floats) -> Floats:
