@@ -42,7 +42,7 @@ from braided.runtime.group_counts import GroupCounts
 from braided.state.freeing import free_at_once, give_back
 from braided.state.generations import Generation, Generations, by_number
 from braided.state.keys import Bools, Int64s
-from braided.state.side import Rows, SideState, group_of
+from braided.state.side import Rows, SideState, by_group, group_of
 from braided.state.spill import Piece, Spill, Store, by_numbers, numbered
 
 _LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
@@ -150,6 +150,8 @@ class Spilling:
     def make_room(self, incoming: int) -> None:
         """Flush, and give up rows that are gone, until so many bytes more fit."""
         limit, held = self._memory.limit_bytes, self.held
+        if not incoming and held <= limit:
+            return  # the next batch will say how much it needs
         gone = sum(s.gone_rows * self._row_bytes[node] for node, s in self._tree.sides.items())
         over = held - gone + incoming - _LIVE_SHARE * limit
         if over > 0:
@@ -380,7 +382,7 @@ class Spilling:
     def _write_rows(self, child: Plan, rows: Rows) -> dict[int, Piece]:
         """Write an input's rows to disk, by group."""
         groups = group_of(rows.hashes, self._bits)
-        ordered = rows.take(np.argsort(groups, kind="stable"))
+        ordered = rows.take(by_group(groups))
         there = np.unique(groups)
         bounds = np.append(np.searchsorted(np.sort(groups), there), len(rows))
         (written,) = self._spill.write([(ordered, bounds, self._ends_us(child, ordered))])

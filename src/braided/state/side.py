@@ -124,6 +124,11 @@ def group_of(hashes: Int64s, bits: int) -> Int64s:
     return (hashes.view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
 
 
+def by_group(groups: Int64s) -> Int64s:
+    """The order of rows by their partition groups; short numbers are sorted by counting."""
+    return np.argsort(groups.astype(np.uint16), kind="stable")
+
+
 def turned(hashes: Int64s, bits: int) -> Int64s:
     """Hashes with their highest bits moved to the end."""
     words = hashes.view(np.uint64)
@@ -340,7 +345,7 @@ class SideState:
         bits = (len(chosen) - 1).bit_length()
         groups = self._groups(bits)
         mine = np.flatnonzero(chosen[groups] & self._linked())
-        mine = mine[np.argsort(groups[mine], kind="stable")]
+        mine = mine[by_group(groups[mine])]
         at = mine + (self.first - self.base)
         columns = self.payload.gather(mine + self.first, range(len(self.payload.schema)))
         batch = pa.RecordBatch.from_arrays(columns, schema=self.payload.schema)
