@@ -351,3 +351,24 @@ def test_the_clock_only_moves_statistics() -> None:
         return found
 
     assert once() == once()
+
+
+@pytest.mark.parametrize("flush", FLUSHES)
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+def test_rows_are_flushed_before_all_streams_have_come(flush: Any, plan: Any) -> None:
+    """A stream that came late, or never, was asked for its rows before it had any."""
+    tables = random_tables(3, names_of(3), rows=60, keys=6)
+    for late in tables:
+        for defer in (None, False):
+            memory = bd.Memory(SMALL, flush=flush, defer=defer)
+            query = bd.JoinQuery([bd.Stream(n, "k") for n in tables], plan=plan, memory=memory)
+            live, never = bd.LocalJoin(query), bd.LocalJoin(query)
+            parts = [
+                {n: t for n, t in b.items() if (n == late) == comes}
+                for comes in (False, True)
+                for b in batches_of(tables, 9)
+            ]
+            found = [live.push(b) for b in parts] + [live.end()]
+            assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(query, tables))
+            found = [never.push(b) for b in parts if late not in b] + [never.end()]
+            assert sum(t.num_rows for t in found) == 0

@@ -179,15 +179,18 @@ class Spilling:
 
     def _write(self, operator: Operator, groups: Any) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
+        sides = [self._tree.sides.get(child) for child in operator.node]
 
         def parts() -> Iterator[tuple[Rows, Int64s, Int64s | None]]:
-            for child, mine in zip(operator.node, groups, strict=True):
-                rows, bounds = self._tree.sides[child].in_groups(mine)
-                yield rows, bounds, self._ends_us(child, rows)
+            for child, side, mine in zip(operator.node, sides, groups, strict=True):
+                if side is not None:
+                    rows, bounds = side.in_groups(mine)
+                    yield rows, bounds, self._ends_us(child, rows)
 
+        pieces = iter(self._spill.write(parts()))
         written = [
-            dict(zip(np.flatnonzero(mine).tolist(), pieces, strict=True))
-            for mine, pieces in zip(groups, self._spill.write(parts()), strict=True)
+            {} if side is None else dict(zip(np.flatnonzero(mine).tolist(), next(pieces), strict=True))
+            for side, mine in zip(sides, groups, strict=True)
         ]
         self._spill.drop(p for found in written for p in found.values() if not p.rows)
         return [{g: p for g, p in found.items() if p.rows} for found in written]
@@ -206,8 +209,22 @@ class Spilling:
         self.flushed_rows += int(rows.sum())
         self._tick += 1
         generations.add(self._tick, written)
+        self._drop(operator, groups)
+        if operator.combining is None:  # an input has brought nothing yet, so nothing is owed
+            for group in np.flatnonzero(generations.groups).tolist():
+                self._meet(number, group)
+
+    def _drop(self, operator: Operator, groups: Any) -> None:
+        """Memory forgets some groups of an operator; `groups` by input."""
         for child, mine in zip(operator.node, groups, strict=True):
-            self._tree.sides[child].drop_groups(mine)
+            if child in self._tree.sides:
+                self._tree.sides[child].drop_groups(mine)
+
+    def _meet(self, operator: int, group: int) -> None:
+        """All rows of a group have met."""
+        self.generations[operator].met(group)
+        self._met[operator][group] = self._tick
+        self._owed[operator][group] = 0.0
 
     def _ends_us(self, child: Plan, rows: Rows) -> Int64s | None:
         if not self._query.windowed:
@@ -236,9 +253,7 @@ class Spilling:
         for operator in self._tree.operators:
             for groups in self._parts(operator, self.generations[operator.number].groups):
                 yield {operator.number: _Task(groups, with_memory=True, last=True)}
-            for child in operator.node:
-                if child in self._tree.sides:
-                    self._tree.sides[child].drop_groups(np.ones(1 << self._bits, np.bool_))
+            self._drop(operator, self._all_inputs(operator, np.ones(1 << self._bits, np.bool_)))
         self._spill.close()
 
     def begin(self, tasks: Tasks, watermark_us: int) -> None:
@@ -260,15 +275,12 @@ class Spilling:
                     self._spill.drop(generations.drop(group))
             if task.pieces:
                 self._flushed(operator, self._all_inputs(operator, task.groups), task.pieces)
-            self._met[number][task.groups] = self._tick
             for group in np.flatnonzero(task.groups).tolist():
-                generations.met(group)
-                self._owed[number][group] = 0.0
+                self._meet(number, group)
                 if task.last:
                     self._spill.drop(generations.drop(group))
             if task.last:
-                for child in operator.node:
-                    self._tree.sides[child].drop_groups(task.groups)
+                self._drop(operator, self._all_inputs(operator, task.groups))
         self._tasks = {}
         self._after_interval()
         rows, seconds = self._merged
@@ -526,13 +538,11 @@ class Spilling:
         """What is known of an operator's groups."""
         number, counts = operator.number, self._counts[operator.number]
         arrived, local, overall = counts.now()
-        sides = [self._tree.sides.get(child) for child in operator.node]
         none = np.zeros(1 << self._bits)
-        rows = [s.rows_by_group(self._bits) if with_rows and s is not None else none for s in sides]
         parent = None if operator is self._tree.root else self._tree.above(operator.node).number
         return Groups(
             operator.name,
-            rows=np.array(rows, np.float64),
+            rows=self._held(operator) if with_rows else np.zeros((len(operator.node), len(none))),
             row_bytes=tuple(self._row_bytes[child] for child in operator.node),
             arrived=arrived,
             unique=counts.unique() if with_rows else none + 1.0,
@@ -555,9 +565,15 @@ class Spilling:
         if not self._memory.one_sided:
             return owed
         on_disk = self.generations[operator.number].rows.astype(np.float64)
-        held = np.array([self._tree.sides[c].rows_by_group(self._bits) for c in operator.node], np.float64)
+        held = self._held(operator)
         same_key = self._counts[operator.number].unique() ** (len(held) - 1)
         return np.where(owed > 0, (np.prod(on_disk + held, axis=0) - np.prod(held, axis=0)) / same_key, 0.0)
+
+    def _held(self, operator: Operator) -> Any:
+        """Rows in memory by input and group."""
+        sides = [self._tree.sides.get(child) for child in operator.node]
+        none = np.zeros(1 << self._bits)
+        return np.array([none if s is None else s.rows_by_group(self._bits) for s in sides], np.float64)
 
     def _downstream(self, operator: Operator) -> Any:
         """Intermediate rows in memory that came of each group."""
