@@ -372,3 +372,13 @@ def test_rows_are_flushed_before_all_streams_have_come(flush: Any, plan: Any) ->
             assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(query, tables))
             found = [never.push(b) for b in parts if late not in b] + [never.end()]
             assert sum(t.num_rows for t in found) == 0
+
+
+@pytest.mark.parametrize("flush", ["rpj", "largest"])
+def test_rows_on_disk_do_not_go_on_with_inputs_flushed_one_by_one(flush: Any) -> None:
+    """Restored rows do not tell when they arrived: all that they owed was taken for found, and lost."""
+    live = bd.LocalJoin(two(bd.Memory(20_000)))
+    for batch in batches_of({"a": wide(200, 1), "b": wide(200, 2)}, 50):
+        live.push(batch)
+    with pytest.raises(bd.BraidedError, match="cannot tell which of them have met"):
+        bd.LocalJoin(two(bd.Memory(20_000, flush=flush))).restore(live.snapshot())

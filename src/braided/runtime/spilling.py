@@ -355,6 +355,11 @@ class Spilling:
 
     def restore(self, said: Mapping[str, Any], parts: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
         """Go on from what was kept, of the same plan; groups may be others."""
+        if self._memory.one_sided and parts:
+            raise InvalidValue(
+                f"restore: rows are on disk, and flush={self._memory.flush!r} cannot tell which of them have met; "
+                "use flush='adaptive-global'"
+            )
         self._tick = said["tick"]
         for counts, kept in zip(self._counts, said["counts"], strict=True):
             counts.restore(kept)
