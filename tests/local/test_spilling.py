@@ -382,3 +382,16 @@ def test_rows_on_disk_do_not_go_on_with_inputs_flushed_one_by_one(flush: Any) ->
         live.push(batch)
     with pytest.raises(bd.BraidedError, match="cannot tell which of them have met"):
         bd.LocalJoin(two(bd.Memory(20_000, flush=flush))).restore(live.snapshot())
+
+
+@pytest.mark.parametrize("defer", [None, False])
+def test_promises_of_texts_after_all_rows_went_to_disk(defer: bool | None) -> None:
+    """A restored side without rows knows no second hashes, and could not be put together with pieces."""
+    rng = np.random.default_rng(1)
+    tables = {n: pa.table({"k": [f"key {k}" for k in rng.permutation(60)]}) for n in "ab"}
+    query = bd.JoinQuery([bd.Stream(n, "k", unique=True) for n in "ab"], memory=bd.Memory(4096, defer=defer))
+    live, found = bd.LocalJoin(query), 0
+    for batch in batches_of(tables, 7):
+        found += live.push(batch).num_rows
+        live = bd.LocalJoin(query).restore(live.snapshot())
+    assert found + live.end().num_rows == 60

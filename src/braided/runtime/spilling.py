@@ -619,7 +619,8 @@ class Spilling:
 
 
 def _together(parts: list[Rows]) -> Rows:
-    """Rows of several pieces as one; at least one."""
+    """Rows of several pieces as one; at least one. A side that never had rows does not know all they have."""
+    parts = [p for p in parts if len(p)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
 
