@@ -395,3 +395,24 @@ def test_promises_of_texts_after_all_rows_went_to_disk(defer: bool | None) -> No
         found += live.push(batch).num_rows
         live = bd.LocalJoin(query).restore(live.snapshot())
     assert found + live.end().num_rows == 60
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_purged_rows_are_not_flushed(seed: int) -> None:
+    """They came back on disk, and were counted as gone twice: fewer than no rows were left."""
+    rng = np.random.default_rng(seed)
+    names = names_of(3)
+    tables = {n: promised_table(rng, "unique", rows=40, keys=40) for n in names}
+    tables = {n: t.drop_columns(["p", "upto"]) for n, t in tables.items()}
+    query = bd.JoinQuery(
+        [promised_stream(n, "unique") for n in names],
+        memory=small(seed, groups=64),
+        tuning=bd.Tuning(purge="immediate"),
+    )
+    live, rows = bd.LocalJoin(query), 0
+    for batch in batches_of(tables, 10):
+        live.push(batch)
+        rows += 10
+        for seen in live.stats().streams.values():
+            assert seen.live_rows >= 0
+            assert seen.live_rows + seen.spilled_rows + seen.purged_rows == rows
