@@ -416,3 +416,24 @@ def test_purged_rows_are_not_flushed(seed: int) -> None:
         for seen in live.stats().streams.values():
             assert seen.live_rows >= 0
             assert seen.live_rows + seen.spilled_rows + seen.purged_rows == rows
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_oracle_merges_wait_no_more_after_a_restore(seed: int) -> None:
+    """Rows that owed something expired before it was found, because without `defer` none does."""
+    tables = random_tables(seed, names_of(3), rows=60, span_us=400)
+    queries = [
+        bd.JoinQuery(
+            [stream(n, "40 us") for n in tables],
+            plan=("mjoin", "linear")[seed % 2],  # type: ignore[arg-type]
+            memory=bd.Memory(SMALL, defer=defer, state_manager=False),
+        )
+        for defer in (None, False)
+    ]
+    live, found = bd.LocalJoin(queries[0]), []
+    for number, batch in enumerate(batches_of(tables, 5)):
+        found.append(live.push(batch))
+        if number % 3 == 2:
+            live = bd.LocalJoin(queries[number % 2]).restore(live.snapshot())
+    found.append(live.end())
+    assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(queries[0], tables))

@@ -87,7 +87,7 @@ class Spilling:
         self._owed = [np.zeros(groups) for _, groups in shape]
         self._row_bytes = {child: 64.0 for o in tree.operators for child in o.node}
         self._counts = [GroupCounts(self._memory, inputs, len(shape)) for inputs, _ in shape]
-        self._defers = self._memory.defer is not False
+        self._defers = self._memory.defer is not False  # or rows were restored that may owe something
         if self._defers and query.emit_punctuations:
             raise InvalidValue(
                 "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
@@ -239,6 +239,9 @@ class Spilling:
 
     def due(self, watermark_us: int, *, idle: bool) -> Iterator[Tasks]:
         """What is to be merged before the next batch, step by step; if that is idle, memory gives nothing."""
+        if self._defers and self._memory.defer is False:
+            yield from self._all_owed()
+            self._defers = False
         if self._defers and self._query.windowed:
             yield from self._settling(watermark_us)
         if self._defers and any(owed.any() for owed in self._owed):
@@ -372,6 +375,7 @@ class Spilling:
             self._put_back(self._tree.operators[which], number, inputs)
         for mine, owed in zip(self._owed, said["owed"], strict=True):
             mine[:] = owed if len(owed) == len(mine) else mine
+        self._defers |= any(self.generations)
 
     def _put_back(self, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
         """Write one generation's rows of an operator to disk."""
@@ -442,6 +446,11 @@ class Spilling:
         dead = sum(g.dead_rows(watermark_us) for g in self.generations)
         if 2 * dead <= sum(int(g.rows.sum()) for g in self.generations):
             return
+        yield from self._all_owed()
+        self._drop_dead(watermark_us)
+
+    def _all_owed(self) -> Iterator[Tasks]:
+        """All that is owed, from below; afterwards groups with rows on disk have none in memory."""
         for operator in self._tree.operators:
             generations = self.generations[operator.number]
             if generations:
@@ -449,7 +458,6 @@ class Spilling:
             owing = generations.groups if self._memory.one_sided else generations.owing
             for groups in self._parts(operator, owing):
                 yield {operator.number: _Task(groups, with_memory=False)}
-        self._drop_dead(watermark_us)
 
     def _drop_dead(self, watermark_us: int) -> None:
         if self._query.windowed:
