@@ -437,3 +437,14 @@ def test_oracle_merges_wait_no_more_after_a_restore(seed: int) -> None:
             live = bd.LocalJoin(queries[number % 2]).restore(live.snapshot())
     found.append(live.end())
     assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(queries[0], tables))
+
+
+@pytest.mark.parametrize("name", ["__hash", "__time", "__end", "__check", "__born", "__number"])
+def test_columns_may_have_any_name(name: str) -> None:
+    """These were taken for what is written behind the columns."""
+    tables = {n: wide(60, s).append_column(name, pa.array(range(60))) for s, n in enumerate("ab")}
+    live, found = bd.LocalJoin(two(bd.Memory(SMALL))), []
+    for batch in batches_of(tables, 10):
+        found.append(live.push(batch))
+        live = bd.LocalJoin(live.query).restore(live.snapshot())
+    assert_same_bag(pa.concat_tables([*found, live.end()]), bd.run_local(two(), tables))

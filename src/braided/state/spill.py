@@ -28,8 +28,8 @@ from braided.state.keys import Int64s
 from braided.state.side import Rows
 
 _PREFIX, _LOCK = "braided-spill-", "lock"
-_KEPT = {"__hash": "hashes", "__time": "times", "__end": "ends", "__check": "checks", "__born": "born"}
-_NUMBER = "__number"
+_KEPT = {f"__braided_{of}": of for of in ("hashes", "times", "ends", "checks", "born")}
+_NUMBER = "__braided_number"
 
 
 @dataclass(eq=False)
