@@ -448,3 +448,14 @@ def test_columns_may_have_any_name(name: str) -> None:
         found.append(live.push(batch))
         live = bd.LocalJoin(live.query).restore(live.snapshot())
     assert_same_bag(pa.concat_tables([*found, live.end()]), bd.run_local(two(), tables))
+
+
+@pytest.mark.parametrize("flush", FLUSHES)
+def test_no_empty_files_stay(tmp_path: Path, flush: Any) -> None:
+    """Where all groups were written anew, the file of the others had no piece, and so was never removed."""
+    rng = np.random.default_rng(1)
+    memory = bd.Memory(9_000, defer=False, directory=str(tmp_path), groups=2, flush=flush)
+    live = bd.LocalJoin(two(memory))
+    for _ in range(100):
+        live.push({n: pa.table({"k": rng.integers(0, 3000, 2)}) for n in "ab"})
+    assert all(f.stat().st_size for f in tmp_path.rglob("*.arrow"))

@@ -100,6 +100,8 @@ class Spill:
             raise self._failed("write", file.path.parent, wrong) from wrong
         file.pieces = sum(map(len, pieces))
         self.bytes += file.size
+        if not file.pieces:
+            file.path.unlink()
         return pieces
 
     def _pieces(
