@@ -459,3 +459,18 @@ def test_no_empty_files_stay(tmp_path: Path, flush: Any) -> None:
     for _ in range(100):
         live.push({n: pa.table({"k": rng.integers(0, 3000, 2)}) for n in "ab"})
     assert all(f.stat().st_size for f in tmp_path.rglob("*.arrow"))
+
+
+def test_an_end_that_was_not_read_is_gone_on_with_and_takes_no_more_rows() -> None:
+    """Its state is given up step by step: rows pushed afterwards missed their partners."""
+    tables = {"a": wide(900, 1), "b": wide(900, 2)}
+    live = bd.LocalJoin(two(bd.Memory(100_000, state_manager=False)))
+    found = sum(live.push(b).num_rows for b in batches_of(tables, 90))
+    live.stream_end()  # not begun
+    assert live.push({}).num_rows == 0
+    for _ in range(5):
+        found += next(live.stream_end(chunk_rows=7)).num_rows
+    for call in (lambda: live.push({}), live.snapshot):
+        with pytest.raises(bd.BraidedError, match="this join is ending"):
+            call()
+    assert found + live.end().num_rows == bd.run_local(two(), tables).num_rows
