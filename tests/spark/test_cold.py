@@ -121,6 +121,38 @@ def test_a_budget_comes_grows_and_must_not_go(own_root: Path) -> None:
             made.push(batches[-1])
 
 
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+@pytest.mark.parametrize("flush", ["adaptive-global", "state-spill"])
+def test_a_budget_comes_to_a_tree_and_what_rows_carry_changes(arena: bool, flush: Any) -> None:
+    """Intermediate rows of before do not carry their groups, in memory or cold: they are recomputed."""
+    tables = random_tables(2, names_of(3), rows=70, keys=12)
+    exact = bd.JoinQuery([bd.Stream(n, "k") for n in tables], plan="linear")
+    made, found = cluster(exact, tables, arena=arena), []
+    lineages: list[Any] = [None, "carried", "recomputed", "carried"]
+    for number, batch in enumerate(batches_of(tables, 5)):
+        lineage = lineages[number // 2 % 4] or ("carried" if number > 1 else None)
+        memory = budget(flush=flush, lineage=lineage) if lineage else None
+        made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(exact, memory=memory))
+        found.append(made.push(batch))
+    assert cold_rows(made) > 0
+    assert_same_bag(pa.concat_tables(found), expected(exact, tables))
+
+
+def test_cold_rows_in_todays_columns() -> None:
+    """A stream that gets a column goes on: older rows have none, hot or cold."""
+    tables = random_tables(4, names_of(2), rows=90, keys=12)
+    query = bd.JoinQuery([bd.Stream(n, "k") for n in tables], memory=budget())
+    batches = batches_of(tables, 9)
+    made = cluster(query, tables, arena=False)
+    found = sum(made.push(b).num_rows for b in batches[:5])
+    assert cold_rows(made) > 0
+    more = {n: t.append_column("new", pa.array(range(t.num_rows))) for n, t in tables.items()}
+    states, made = made.states, cluster(query, more, arena=False)
+    made.states = states
+    found += sum(made.push(b).num_rows for b in batches_of(more, 9)[5:])
+    assert found == expected(query, tables).num_rows
+
+
 def test_cold_groups_stay_in_few_chunks() -> None:
     rng = np.random.default_rng(1)
     query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=budget())

@@ -44,6 +44,7 @@ from braided.state.generations import Generation, Generations, by_number
 from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows, SideState, group_of
 from braided.state.spill import Piece, Spill, Store, by_numbers, numbered
+from braided.state.storable import conform
 
 _LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
@@ -404,6 +405,7 @@ class Spilling:
         return {
             "tick": self._tick,
             "began": self._began,
+            "lineage": self._memory.lineage,
             "counts": [counts.kept() for counts in self._counts],
             "row_bytes": list(self._row_bytes.values()),
             "pieces": [
@@ -515,8 +517,14 @@ class Spilling:
         read = self._spill.read(p for g in generations for pieces in g.pieces for p in pieces)
         found = []
         for place, child in enumerate(operator.node):
-            held, _ = self._tree.sides[child].in_groups(groups & with_memory)
-            parts = [(read[p], g.number) for g in generations for p in g.pieces[place]] + [(held, _IN_MEMORY)]
+            side = self._tree.sides[child]
+            held, _ = side.in_groups(groups & with_memory)
+            parts = [
+                (_conformed(read[p], side.payload.schema), g.number)
+                for g in generations
+                for p in g.pieces[place]
+            ]
+            parts.append((held, _IN_MEMORY))
             rows, numbers = [r for r, _ in parts], [n for _, n in parts]
             found.append((_together(rows), np.repeat(np.array(numbers, np.int64), [len(r) for r in rows])))
         return found
@@ -594,7 +602,7 @@ class Spilling:
         if self._memory.flush == "state-spill":
             for source, side in self._tree.intermediates:
                 if operator.node in source.lineage:
-                    groups = side.words(source.lineage[operator.node]).astype(np.int64)
+                    groups = self._lineage(source, side, np.arange(side.first, side.count), operator)
                     found += np.bincount(groups, minlength=len(found))
         return found
 
@@ -603,10 +611,11 @@ class Spilling:
         return operator.combining.inputs
 
     def _lineage(self, source: Any, side: SideState, at: Any, below: Operator) -> Int64s:
-        """The groups of a lower operator that rows came from."""
+        """The groups of a lower operator that rows came from; some were stored before they carried them."""
         if below.node in source.lineage:
             (carried,) = side.payload.gather(at, [source.lineage[below.node]])
-            return np.asarray(carried.to_numpy()).astype(np.int64)
+            if not carried.null_count:
+                return np.asarray(carried.to_numpy()).astype(np.int64)
         assert below.keys is not None
         key = source.key(self._query.graph, self._query.graph.key(below.node))
         return group_of(below.keys.hashes(side.payload.gather(at, key), len(at)), self._bits)
@@ -624,6 +633,11 @@ class Spilling:
             for counts in self._counts:
                 counts.interval(passed / self._memory.interval_s)
             self._began = self._clock()
+
+
+def _conformed(rows: Rows, schema: pa.Schema) -> Rows:
+    """Rows in today's columns."""
+    return dataclasses.replace(rows, batch=conform(rows.batch, schema))
 
 
 def _together(parts: list[Rows]) -> Rows:
