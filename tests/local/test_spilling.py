@@ -474,3 +474,16 @@ def test_an_end_that_was_not_read_is_gone_on_with_and_takes_no_more_rows() -> No
         with pytest.raises(bd.BraidedError, match="this join is ending"):
             call()
     assert found + live.end().num_rows == bd.run_local(two(), tables).num_rows
+
+
+@pytest.mark.parametrize("defer", [None, False])
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+def test_every_row_is_in_memory_on_disk_or_expired(plan: Any, defer: bool | None) -> None:
+    """Rows that died on disk were in no count."""
+    tables = random_tables(1, names_of(3), rows=90, span_us=900, nulls=False)
+    query = bd.JoinQuery([stream(n) for n in tables], plan=plan, memory=bd.Memory(SMALL, defer=defer))
+    live = bd.LocalJoin(query)
+    for batch in batches_of(tables, 5):
+        live.push(batch)
+        for seen in live.stats().streams.values():
+            assert seen.live_rows + seen.spilled_rows + seen.expired_rows == seen.rows_in

@@ -435,6 +435,9 @@ class Engine:
             if arrival.late is not None:
                 counters.late_rows += arrival.late.num_rows
                 self.late[i].append(arrival.late)
+        if self.spilling is not None:
+            for i, name in enumerate(self.query.names):
+                self.counters[i].expired_rows += self.spilling.expired_rows.pop(name, 0)
         if self.closures is not None:
             self.closures.after(arrivals, later.us)
         complete = self.closures.announce(self.tree) if self.closures is not None else None

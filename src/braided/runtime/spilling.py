@@ -97,6 +97,7 @@ class Spilling:
         self._tick = 0  # flushes and steps, in their order
         self._met = [np.zeros(groups, np.int64) for _, groups in shape]  # when all rows of a group last met
         self.flushed_rows = self.read_rows = 0
+        self.expired_rows: collections.Counter[Plan] = collections.Counter()  # on disk, and not yet told
         self._free = 0.0  # bytes that were freed since memory was given back
         self._began = clock()
         self._rate = self._memory.disk_rate or _FIRST_RATE
@@ -463,8 +464,12 @@ class Spilling:
 
     def _drop_dead(self, watermark_us: int) -> None:
         if self._query.windowed:
-            for generations in self.generations:
+            for operator in self._tree.operators:
+                generations = self.generations[operator.number]
+                before = generations.rows.sum(axis=1)
                 self._spill.drop(generations.drop_dead(watermark_us))
+                for child, rows in zip(operator.node, before - generations.rows.sum(axis=1), strict=True):
+                    self.expired_rows[child] += int(rows)
 
     def _parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
         """Some groups, as many at a time as may be merged together."""
