@@ -487,3 +487,23 @@ def test_every_row_is_in_memory_on_disk_or_expired(plan: Any, defer: bool | None
         live.push(batch)
         for seen in live.stats().streams.values():
             assert seen.live_rows + seen.spilled_rows + seen.expired_rows == seen.rows_in
+
+
+@pytest.mark.parametrize("flush", FLUSHES[:3])
+def test_a_tree_goes_on_with_fewer_groups(flush: Any) -> None:
+    """A smaller limit has fewer groups than those that restored rows carry."""
+    tables = random_tables(1, names_of(3), rows=60, keys=20)
+    queries = [
+        bd.JoinQuery(
+            [bd.Stream(n, "k") for n in tables],
+            plan="linear",
+            memory=bd.Memory(4 * SMALL, groups=groups, flush=flush),
+        )
+        for groups in (256, 4)
+    ]
+    live, found = bd.LocalJoin(queries[0]), []
+    for number, batch in enumerate(batches_of(tables, 7)):
+        found.append(live.push(batch))
+        live = bd.LocalJoin(queries[number % 2]).restore(live.snapshot())
+    found.append(live.end())
+    assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(queries[0], tables))

@@ -616,11 +616,15 @@ class Spilling:
         return operator.combining.inputs
 
     def _lineage(self, source: Any, side: SideState, at: Any, below: Operator) -> Int64s:
-        """The groups of a lower operator that rows came from; some were stored before they carried them."""
+        """The groups of a lower operator that rows came from.
+
+        Some were stored before they carried them, or when there were more groups.
+        """
         if below.node in source.lineage:
             (carried,) = side.payload.gather(at, [source.lineage[below.node]])
-            if not carried.null_count:
-                return np.asarray(carried.to_numpy()).astype(np.int64)
+            groups = np.asarray(carried.fill_null(-1).to_numpy()).astype(np.int64)
+            if not len(groups) or (groups.min() >= 0 and groups.max() < 1 << self._bits):
+                return groups
         assert below.keys is not None
         key = source.key(self._query.graph, self._query.graph.key(below.node))
         return group_of(below.keys.hashes(side.payload.gather(at, key), len(at)), self._bits)
