@@ -380,7 +380,7 @@ def test_rows_on_disk_do_not_go_on_with_inputs_flushed_one_by_one(flush: Any) ->
     live = bd.LocalJoin(two(bd.Memory(20_000)))
     for batch in batches_of({"a": wide(200, 1), "b": wide(200, 2)}, 50):
         live.push(batch)
-    with pytest.raises(bd.BraidedError, match="cannot tell which of them have met"):
+    with pytest.raises(bd.BraidedError, match="cannot tell which have met"):
         bd.LocalJoin(two(bd.Memory(20_000, flush=flush))).restore(live.snapshot())
 
 
@@ -425,7 +425,7 @@ def test_oracle_merges_wait_no_more_after_a_restore(seed: int) -> None:
     queries = [
         bd.JoinQuery(
             [stream(n, "40 us") for n in tables],
-            plan=("mjoin", "linear")[seed % 2],  # type: ignore[arg-type]
+            plan=("mjoin", "linear")[seed % 2],
             memory=bd.Memory(SMALL, defer=defer, state_manager=False),
         )
         for defer in (None, False)

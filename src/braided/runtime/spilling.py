@@ -362,7 +362,7 @@ class Spilling:
         """Go on from what was kept, of the same plan; groups may be others."""
         if self._memory.one_sided and parts:
             raise InvalidValue(
-                f"restore: rows are on disk, and flush={self._memory.flush!r} cannot tell which of them have met; "
+                f"restore: rows are on disk, and flush={self._memory.flush!r} cannot tell which have met; "
                 "use flush='adaptive-global'"
             )
         self._tick = said["tick"]
