@@ -351,3 +351,159 @@ def test_the_clock_only_moves_statistics() -> None:
         return found
 
     assert once() == once()
+
+
+@pytest.mark.parametrize("flush", FLUSHES)
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+def test_rows_are_flushed_before_all_streams_have_come(flush: Any, plan: Any) -> None:
+    """A stream that came late, or never, was asked for its rows before it had any."""
+    tables = random_tables(3, names_of(3), rows=60, keys=6)
+    for late in tables:
+        for defer in (None, False):
+            memory = bd.Memory(SMALL, flush=flush, defer=defer)
+            query = bd.JoinQuery([bd.Stream(n, "k") for n in tables], plan=plan, memory=memory)
+            live, never = bd.LocalJoin(query), bd.LocalJoin(query)
+            parts = [
+                {n: t for n, t in b.items() if (n == late) == comes}
+                for comes in (False, True)
+                for b in batches_of(tables, 9)
+            ]
+            found = [live.push(b) for b in parts] + [live.end()]
+            assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(query, tables))
+            found = [never.push(b) for b in parts if late not in b] + [never.end()]
+            assert sum(t.num_rows for t in found) == 0
+
+
+@pytest.mark.parametrize("flush", ["rpj", "largest"])
+def test_rows_on_disk_do_not_go_on_with_inputs_flushed_one_by_one(flush: Any) -> None:
+    """Restored rows do not tell when they arrived: all that they owed was taken for found, and lost."""
+    live = bd.LocalJoin(two(bd.Memory(20_000)))
+    for batch in batches_of({"a": wide(200, 1), "b": wide(200, 2)}, 50):
+        live.push(batch)
+    with pytest.raises(bd.BraidedError, match="cannot tell which have met"):
+        bd.LocalJoin(two(bd.Memory(20_000, flush=flush))).restore(live.snapshot())
+
+
+@pytest.mark.parametrize("defer", [None, False])
+def test_promises_of_texts_after_all_rows_went_to_disk(defer: bool | None) -> None:
+    """A restored side without rows knows no second hashes, and could not be put together with pieces."""
+    rng = np.random.default_rng(1)
+    tables = {n: pa.table({"k": [f"key {k}" for k in rng.permutation(60)]}) for n in "ab"}
+    query = bd.JoinQuery([bd.Stream(n, "k", unique=True) for n in "ab"], memory=bd.Memory(4096, defer=defer))
+    live, found = bd.LocalJoin(query), 0
+    for batch in batches_of(tables, 7):
+        found += live.push(batch).num_rows
+        live = bd.LocalJoin(query).restore(live.snapshot())
+    assert found + live.end().num_rows == 60
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_purged_rows_are_not_flushed(seed: int) -> None:
+    """They came back on disk, and were counted as gone twice: fewer than no rows were left."""
+    rng = np.random.default_rng(seed)
+    names = names_of(3)
+    tables = {n: promised_table(rng, "unique", rows=40, keys=40) for n in names}
+    tables = {n: t.drop_columns(["p", "upto"]) for n, t in tables.items()}
+    query = bd.JoinQuery(
+        [promised_stream(n, "unique") for n in names],
+        memory=small(seed, groups=64),
+        tuning=bd.Tuning(purge="immediate"),
+    )
+    live, rows = bd.LocalJoin(query), 0
+    for batch in batches_of(tables, 10):
+        live.push(batch)
+        rows += 10
+        for seen in live.stats().streams.values():
+            assert seen.live_rows >= 0
+            assert seen.live_rows + seen.spilled_rows + seen.purged_rows == rows
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_oracle_merges_wait_no_more_after_a_restore(seed: int) -> None:
+    """Rows that owed something expired before it was found, because without `defer` none does."""
+    tables = random_tables(seed, names_of(3), rows=60, span_us=400)
+    queries = [
+        bd.JoinQuery(
+            [stream(n, "40 us") for n in tables],
+            plan=("mjoin", "linear")[seed % 2],
+            memory=bd.Memory(SMALL, defer=defer, state_manager=False),
+        )
+        for defer in (None, False)
+    ]
+    live, found = bd.LocalJoin(queries[0]), []
+    for number, batch in enumerate(batches_of(tables, 5)):
+        found.append(live.push(batch))
+        if number % 3 == 2:
+            live = bd.LocalJoin(queries[number % 2]).restore(live.snapshot())
+    found.append(live.end())
+    assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(queries[0], tables))
+
+
+@pytest.mark.parametrize("name", ["__hash", "__time", "__end", "__check", "__born", "__number"])
+def test_columns_may_have_any_name(name: str) -> None:
+    """These were taken for what is written behind the columns."""
+    tables = {n: wide(60, s).append_column(name, pa.array(range(60))) for s, n in enumerate("ab")}
+    live, found = bd.LocalJoin(two(bd.Memory(SMALL))), []
+    for batch in batches_of(tables, 10):
+        found.append(live.push(batch))
+        live = bd.LocalJoin(live.query).restore(live.snapshot())
+    assert_same_bag(pa.concat_tables([*found, live.end()]), bd.run_local(two(), tables))
+
+
+@pytest.mark.parametrize("flush", FLUSHES)
+def test_no_empty_files_stay(tmp_path: Path, flush: Any) -> None:
+    """Where all groups were written anew, the file of the others had no piece, and so was never removed."""
+    rng = np.random.default_rng(1)
+    memory = bd.Memory(9_000, defer=False, directory=str(tmp_path), groups=2, flush=flush)
+    live = bd.LocalJoin(two(memory))
+    for _ in range(100):
+        live.push({n: pa.table({"k": rng.integers(0, 3000, 2)}) for n in "ab"})
+    assert all(f.stat().st_size for f in tmp_path.rglob("*.arrow"))
+
+
+def test_an_end_that_was_not_read_is_gone_on_with_and_takes_no_more_rows() -> None:
+    """Its state is given up step by step: rows pushed afterwards missed their partners."""
+    tables = {"a": wide(900, 1), "b": wide(900, 2)}
+    live = bd.LocalJoin(two(bd.Memory(100_000, state_manager=False)))
+    found = sum(live.push(b).num_rows for b in batches_of(tables, 90))
+    live.stream_end()  # not begun
+    assert live.push({}).num_rows == 0
+    for _ in range(5):
+        found += next(live.stream_end(chunk_rows=7)).num_rows
+    for call in (lambda: live.push({}), live.snapshot):
+        with pytest.raises(bd.BraidedError, match="this join is ending"):
+            call()
+    assert found + live.end().num_rows == bd.run_local(two(), tables).num_rows
+
+
+@pytest.mark.parametrize("defer", [None, False])
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+def test_every_row_is_in_memory_on_disk_or_expired(plan: Any, defer: bool | None) -> None:
+    """Rows that died on disk were in no count."""
+    tables = random_tables(1, names_of(3), rows=90, span_us=900, nulls=False)
+    query = bd.JoinQuery([stream(n) for n in tables], plan=plan, memory=bd.Memory(SMALL, defer=defer))
+    live = bd.LocalJoin(query)
+    for batch in batches_of(tables, 5):
+        live.push(batch)
+        for seen in live.stats().streams.values():
+            assert seen.live_rows + seen.spilled_rows + seen.expired_rows == seen.rows_in
+
+
+@pytest.mark.parametrize("flush", FLUSHES[:3])
+def test_a_tree_goes_on_with_fewer_groups(flush: Any) -> None:
+    """A smaller limit has fewer groups than those that restored rows carry."""
+    tables = random_tables(1, names_of(3), rows=60, keys=20)
+    queries = [
+        bd.JoinQuery(
+            [bd.Stream(n, "k") for n in tables],
+            plan="linear",
+            memory=bd.Memory(4 * SMALL, groups=groups, flush=flush),
+        )
+        for groups in (256, 4)
+    ]
+    live, found = bd.LocalJoin(queries[0]), []
+    for number, batch in enumerate(batches_of(tables, 7)):
+        found.append(live.push(batch))
+        live = bd.LocalJoin(queries[number % 2]).restore(live.snapshot())
+    found.append(live.end())
+    assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(queries[0], tables))

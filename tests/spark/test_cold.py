@@ -14,6 +14,7 @@ import pytest
 import braided as bd
 from braided.lab.files import add_file
 from braided.spark import folders
+from braided.spark.cold import cold_pieces
 from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
@@ -125,6 +126,40 @@ def test_a_budget_comes_grows_and_must_not_go() -> None:
 
 
 @pytest.mark.usefixtures("own_root")
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+@pytest.mark.parametrize("flush", ["adaptive-global", "state-spill"])
+def test_a_budget_comes_to_a_tree_and_what_rows_carry_changes(arena: bool, flush: Any) -> None:
+    """Intermediate rows of before do not carry their groups, in memory or cold: they are recomputed."""
+    tables = random_tables(2, names_of(3), rows=70, keys=12)
+    exact = bd.JoinQuery([bd.Stream(n, "k") for n in tables], plan="linear")
+    made, found = cluster(exact, tables, arena=arena), []
+    lineages: list[Any] = [None, "carried", "recomputed", "carried"]
+    for number, batch in enumerate(batches_of(tables, 5)):
+        lineage = lineages[number // 2 % 4] or ("carried" if number > 1 else None)
+        memory = budget(flush=flush, lineage=lineage) if lineage else None
+        made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(exact, memory=memory))
+        found.append(made.push(batch))
+    assert cold_rows(made) > 0
+    assert_same_bag(pa.concat_tables(found), expected(exact, tables))
+
+
+@pytest.mark.usefixtures("own_root")
+def test_cold_rows_in_todays_columns() -> None:
+    """A stream that gets a column goes on: older rows have none, hot or cold."""
+    tables = random_tables(4, names_of(2), rows=90, keys=12)
+    query = bd.JoinQuery([bd.Stream(n, "k") for n in tables], memory=budget())
+    batches = batches_of(tables, 9)
+    made = cluster(query, tables, arena=False)
+    found = sum(made.push(b).num_rows for b in batches[:5])
+    assert cold_rows(made) > 0
+    more = {n: t.append_column("new", pa.array(range(t.num_rows))) for n, t in tables.items()}
+    states, made = made.states, cluster(query, more, arena=False)
+    made.states = states
+    found += sum(made.push(b).num_rows for b in batches_of(more, 9)[5:])
+    assert found == expected(query, tables).num_rows
+
+
+@pytest.mark.usefixtures("own_root")
 def test_cold_groups_stay_in_few_chunks() -> None:
     rng = np.random.default_rng(1)
     query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=budget())
@@ -134,7 +169,13 @@ def test_cold_groups_stay_in_few_chunks() -> None:
         made = made or cluster(query, tables, arena=True)
         made.push(tables)
     assert made is not None
-    assert all(len(state.chunks) < 2 * 16 * 12 for state in made.states)
+    for state in made.states:
+        assert state.meta is not None
+        meta = Meta.decode(state.meta)
+        known = [c.number for s in meta.streams for c in s.chunks]
+        known += [n for pieces in cold_pieces(meta).values() for p in pieces for n in p.chunks]
+        assert sorted(known) == sorted(state.chunks)  # none is left behind
+        assert len(known) < 2 * 16 * 12
 
 
 def test_a_streaming_join_within_a_budget(spark: Any, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class LocalJoin:
         self._engine.learn(self._schemas)
         self._unread: Iterator[pa.Table] | None = None
         self._held: list[pa.Table] = []
-        self._ended = False
+        self._ending = self._ended = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -65,25 +65,41 @@ class LocalJoin:
 
     def end(self) -> pa.Table:
         """Declare all streams ended; the results that waited for that."""
-        for table in self.stream_end():
-            self._held.append(table)  # one by one: if a later step fails, the next call hands these out
+        found: list[pa.Table] = []
+        try:
+            found.extend(self.stream_end())
+        finally:  # if a later step fails, the next call hands these out
+            self._held = found + self._held
         return self._table(iter(()))
 
     def stream_end(self, *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
-        """The same in tables of at most `chunk_rows` rows, for when there are many: read it to its end."""
+        """The same in tables of at most `chunk_rows` rows, for when there are many.
+
+        Once it is being read nothing more may be pushed under a memory budget; what was not read is handed
+        out by the next `stream_end` or `end`.
+        """
         check_rows("chunk_rows", chunk_rows)
         self._check_open("end")
         self._hold_unread()
-        held, self._held = self._held, []
         steps = self._engine.finish(piece_rows=min(chunk_rows, PIECE_ROWS))
-        return self._ending(held, steps)
+        return self._end(steps, chunk_rows)
 
-    def _ending(self, held: list[pa.Table], steps: Iterator[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    def _end(self, steps: Iterator[Iterator[pa.Table]], chunk_rows: int) -> Iterator[pa.Table]:
         """What was kept, then step by step the rest; a step that fails can be repeated."""
-        yield from held
+        self._ending = self.query.memory is not None  # state is given up step by step
+        yield from self._kept(chunk_rows)
         for step in steps:
-            yield from list(step)
+            self._held += list(step)
+            yield from self._kept(chunk_rows)
         self._ended = True
+
+    def _kept(self, chunk_rows: int) -> Iterator[pa.Table]:
+        """What was kept, in tables of at most so many rows."""
+        while self._held:
+            kept = self._held.pop(0)
+            if kept.num_rows > chunk_rows:
+                self._held.insert(0, kept.slice(chunk_rows))
+            yield kept.slice(0, chunk_rows)
 
     def late(self) -> dict[str, pa.Table]:
         """The late rows since the last call, by stream; all of a stream's columns.
@@ -114,6 +130,7 @@ class LocalJoin:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes (Arrow IPC, versioned); between batches only."""
+        self._check_ending("snapshot")
         if self._unread is not None or self._held:
             raise InvalidValue(
                 "snapshot: a stream() is not read to its end, or a call failed that had found results; read "
@@ -126,12 +143,13 @@ class LocalJoin:
         engine = Engine(self.query)
         snapshot.load(engine, data)
         engine.learn(self._schemas)
-        self._engine, self._unread, self._held = engine, None, []
+        self._engine, self._unread, self._held, self._ending = engine, None, [], False
         self._ended = engine.watermark.ended
         return self
 
     def _accept(self, call: str, batch: Mapping[str, Any]) -> list[Arrival | None]:
         self._check_open(call)
+        self._check_ending(call)
         if not isinstance(batch, Mapping):
             raise InvalidType(f"a batch must map stream names to tables; got {type(batch).__name__}")
         self._hold_unread()
@@ -171,6 +189,10 @@ class LocalJoin:
         tables = list(work)
         tables, self._held = self._held + tables, []
         return pa.concat_tables(tables) if tables else no_results(self.schema)
+
+    def _check_ending(self, call: str) -> None:
+        if self._ending and not self._ended:
+            raise InvalidValue(f"{call}: this join is ending; read the rest with end() or stream_end()")
 
     def _check_open(self, call: str) -> None:
         if self._ended:

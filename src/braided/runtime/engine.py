@@ -250,6 +250,7 @@ class Engine:
         if self.spilling is not None:
             for tasks in self.spilling.due(self.watermark.us, idle=idle):
                 yield self._run(self._nothing, self.watermark, piece_rows, tasks=tasks, eager=False)
+            self._count_expired()
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
         """The results that waited for the end of all streams, in steps like those before a batch."""
@@ -435,6 +436,7 @@ class Engine:
             if arrival.late is not None:
                 counters.late_rows += arrival.late.num_rows
                 self.late[i].append(arrival.late)
+        self._count_expired()
         if self.closures is not None:
             self.closures.after(arrivals, later.us)
         complete = self.closures.announce(self.tree) if self.closures is not None else None
@@ -470,6 +472,12 @@ class Engine:
             self.tree.expire(watermark.us, keeps)
         if self.regulation.cuts:
             self.tree.purge(self.regulation.floors_us)
+
+    def _count_expired(self) -> None:
+        """Count the rows that have died on disk."""
+        if self.spilling is not None:
+            for i, name in enumerate(self.query.names):
+                self.counters[i].expired_rows += self.spilling.expired_rows.pop(name, 0)
 
     def _purge(self, arrivals: Sequence[Arrival | None]) -> None:
         """Forget what promises allow; inputs without rows are a good moment."""

@@ -44,6 +44,7 @@ from braided.state.generations import Generation, Generations, by_number
 from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows, SideState, by_group, group_of
 from braided.state.spill import Piece, Spill, Store, by_numbers, numbered
+from braided.state.storable import conform
 
 _LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
@@ -88,7 +89,7 @@ class Spilling:
         self._owed = [np.zeros(groups) for _, groups in shape]
         self._row_bytes = {child: 64.0 for o in tree.operators for child in o.node}
         self._counts = [GroupCounts(self._memory, inputs, len(shape)) for inputs, _ in shape]
-        self._defers = self._memory.defer is not False
+        self._defers = self._memory.defer is not False  # or rows were restored that may owe something
         if self._defers and query.emit_punctuations:
             raise InvalidValue(
                 "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
@@ -98,6 +99,7 @@ class Spilling:
         self._tick = 0  # flushes and steps, in their order
         self._met = [np.zeros(groups, np.int64) for _, groups in shape]  # when all rows of a group last met
         self.flushed_rows = self.read_rows = 0
+        self.expired_rows: collections.Counter[Plan] = collections.Counter()  # on disk, and not yet told
         self._free = 0.0  # bytes that were freed since memory was given back
         self._began = clock()
         self._rate = self._memory.disk_rate or _FIRST_RATE
@@ -183,15 +185,18 @@ class Spilling:
 
     def _write(self, operator: Operator, groups: Any) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
+        sides = [self._tree.sides.get(child) for child in operator.node]
 
         def parts() -> Iterator[tuple[Rows, Int64s, Int64s | None]]:
-            for child, mine in zip(operator.node, groups, strict=True):
-                rows, bounds = self._tree.sides[child].in_groups(mine)
-                yield rows, bounds, self._ends_us(child, rows)
+            for child, side, mine in zip(operator.node, sides, groups, strict=True):
+                if side is not None:
+                    rows, bounds = side.in_groups(mine)
+                    yield rows, bounds, self._ends_us(child, rows)
 
+        pieces = iter(self._spill.write(parts()))
         written = [
-            dict(zip(np.flatnonzero(mine).tolist(), pieces, strict=True))
-            for mine, pieces in zip(groups, self._spill.write(parts()), strict=True)
+            {} if side is None else dict(zip(np.flatnonzero(mine).tolist(), next(pieces), strict=True))
+            for side, mine in zip(sides, groups, strict=True)
         ]
         self._spill.drop(p for found in written for p in found.values() if not p.rows)
         return [{g: p for g, p in found.items() if p.rows} for found in written]
@@ -210,8 +215,22 @@ class Spilling:
         self.flushed_rows += int(rows.sum())
         self._tick += 1
         generations.add(self._tick, written)
+        self._drop(operator, groups)
+        if operator.combining is None:  # an input has brought nothing yet, so nothing is owed
+            for group in np.flatnonzero(generations.groups).tolist():
+                self._meet(number, group)
+
+    def _drop(self, operator: Operator, groups: Any) -> None:
+        """Memory forgets some groups of an operator; `groups` by input."""
         for child, mine in zip(operator.node, groups, strict=True):
-            self._tree.sides[child].drop_groups(mine)
+            if child in self._tree.sides:
+                self._tree.sides[child].drop_groups(mine)
+
+    def _meet(self, operator: int, group: int) -> None:
+        """All rows of a group have met."""
+        self.generations[operator].met(group)
+        self._met[operator][group] = self._tick
+        self._owed[operator][group] = 0.0
 
     def _ends_us(self, child: Plan, rows: Rows) -> Int64s | None:
         if not self._query.windowed:
@@ -226,6 +245,9 @@ class Spilling:
 
     def due(self, watermark_us: int, *, idle: bool) -> Iterator[Tasks]:
         """What is to be merged before the next batch, step by step; if that is idle, memory gives nothing."""
+        if self._defers and self._memory.defer is False:
+            yield from self._all_owed()
+            self._defers = False
         if self._defers and self._query.windowed:
             yield from self._settling(watermark_us)
         owing = any(owed.any() for owed in self._owed) or (self._along and any(self.generations))
@@ -242,9 +264,7 @@ class Spilling:
         for operator in self._tree.operators:
             for groups in self._parts(operator, self.generations[operator.number].groups):
                 yield {operator.number: _Task(groups, with_memory=True, last=True)}
-            for child in operator.node:
-                if child in self._tree.sides:
-                    self._tree.sides[child].drop_groups(np.ones(1 << self._bits, np.bool_))
+            self._drop(operator, self._all_inputs(operator, np.ones(1 << self._bits, np.bool_)))
         self._spill.close()
 
     def begin(self, tasks: Tasks, watermark_us: int) -> None:
@@ -269,15 +289,12 @@ class Spilling:
                     self._spill.drop(generations.drop(group))
             if task.pieces:
                 self._flushed(operator, self._all_inputs(operator, task.groups), task.pieces)
-            self._met[number][task.groups] = self._tick
             for group in np.flatnonzero(task.groups).tolist():
-                generations.met(group)
-                self._owed[number][group] = 0.0
+                self._meet(number, group)
                 if task.last:
                     self._spill.drop(generations.drop(group))
             if task.last:
-                for child in operator.node:
-                    self._tree.sides[child].drop_groups(task.groups)
+                self._drop(operator, self._all_inputs(operator, task.groups))
         self._tasks = {}
         self._after_interval()
         rows, seconds = self._merged
@@ -354,6 +371,11 @@ class Spilling:
 
     def restore(self, said: Mapping[str, Any], parts: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
         """Go on from what was kept, of the same plan; groups may be others."""
+        if self._memory.one_sided and parts:
+            raise InvalidValue(
+                f"restore: rows are on disk, and flush={self._memory.flush!r} cannot tell which have met; "
+                "use flush='adaptive-global'"
+            )
         self._tick = said["tick"]
         for counts, kept in zip(self._counts, said["counts"], strict=True):
             counts.restore(kept)
@@ -366,6 +388,7 @@ class Spilling:
             self._put_back(self._tree.operators[which], number, inputs)
         for mine, owed in zip(self._owed, said["owed"], strict=True):
             mine[:] = owed if len(owed) == len(mine) else mine
+        self._defers |= any(self.generations)
 
     def _put_back(self, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
         """Write one generation's rows of an operator to disk."""
@@ -394,6 +417,7 @@ class Spilling:
         return {
             "tick": self._tick,
             "began": self._began,
+            "lineage": self._memory.lineage,
             "counts": [counts.kept() for counts in self._counts],
             "row_bytes": list(self._row_bytes.values()),
             "pieces": [
@@ -423,8 +447,7 @@ class Spilling:
             held |= self._tree.sides[child].rows_by_group(self._bits) > 0
         groups = held & self.generations[operator.number].groups
         if groups.any():
-            self._tasks[operator.number] = task = _Task(groups, with_memory=True, leaves=True)
-            self._write_all(operator, task)
+            self._tasks[operator.number] = _Task(groups, with_memory=True, leaves=True)
 
     def _write_all(self, operator: Operator, task: _Task) -> None:
         """Write the rows in memory of a task's groups; where there are many pieces, all rows as one."""
@@ -439,6 +462,11 @@ class Spilling:
         dead = sum(g.dead_rows(watermark_us) for g in self.generations)
         if 2 * dead <= sum(int(g.rows.sum()) for g in self.generations):
             return
+        yield from self._all_owed()
+        self._drop_dead(watermark_us)
+
+    def _all_owed(self) -> Iterator[Tasks]:
+        """All that is owed, from below; afterwards groups with rows on disk have none in memory."""
         for operator in self._tree.operators:
             generations = self.generations[operator.number]
             if generations:
@@ -446,12 +474,15 @@ class Spilling:
             owing = generations.groups if self._memory.one_sided else generations.owing
             for groups in self._parts(operator, owing):
                 yield {operator.number: _Task(groups, with_memory=False)}
-        self._drop_dead(watermark_us)
 
     def _drop_dead(self, watermark_us: int) -> None:
         if self._query.windowed:
-            for generations in self.generations:
+            for operator in self._tree.operators:
+                generations = self.generations[operator.number]
+                before = generations.rows.sum(axis=1)
                 self._spill.drop(generations.drop_dead(watermark_us))
+                for child, rows in zip(operator.node, before - generations.rows.sum(axis=1), strict=True):
+                    self.expired_rows[child] += int(rows)
 
     def _parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
         """Some groups, as many at a time as may be merged together."""
@@ -504,8 +535,14 @@ class Spilling:
         read = self._spill.read(p for g in generations for pieces in g.pieces for p in pieces)
         found = []
         for place, child in enumerate(operator.node):
-            held, _ = self._tree.sides[child].in_groups(groups & with_memory)
-            parts = [(read[p], g.number) for g in generations for p in g.pieces[place]] + [(held, _IN_MEMORY)]
+            side = self._tree.sides[child]
+            held, _ = side.in_groups(groups & with_memory)
+            parts = [
+                (_conformed(read[p], side.payload.schema), g.number)
+                for g in generations
+                for p in g.pieces[place]
+            ]
+            parts.append((held, _IN_MEMORY))
             rows, numbers = [r for r, _ in parts], [n for _, n in parts]
             found.append((_together(rows), np.repeat(np.array(numbers, np.int64), [len(r) for r in rows])))
         return found
@@ -540,13 +577,11 @@ class Spilling:
         """What is known of an operator's groups."""
         number, counts = operator.number, self._counts[operator.number]
         arrived, local, overall = counts.now()
-        sides = [self._tree.sides.get(child) for child in operator.node]
         none = np.zeros(1 << self._bits)
-        rows = [s.rows_by_group(self._bits) if with_rows and s is not None else none for s in sides]
         parent = None if operator is self._tree.root else self._tree.above(operator.node).number
         return Groups(
             operator.name,
-            rows=np.array(rows, np.float64),
+            rows=self._held(operator) if with_rows else np.zeros((len(operator.node), len(none))),
             row_bytes=tuple(self._row_bytes[child] for child in operator.node),
             arrived=arrived,
             unique=counts.unique() if with_rows else none + 1.0,
@@ -570,11 +605,17 @@ class Spilling:
         if not self._memory.one_sided and not self._along:
             return owed
         on_disk = self.generations[operator.number].rows.astype(np.float64)
-        held = np.array([self._tree.sides[c].rows_by_group(self._bits) for c in operator.node], np.float64)
+        held = self._held(operator)
         if self._along:
             return owed + owed_after_flush(on_disk, held, self._counts[operator.number].unique())
         same_key = self._counts[operator.number].unique() ** (len(held) - 1)
         return np.where(owed > 0, (np.prod(on_disk + held, axis=0) - np.prod(held, axis=0)) / same_key, 0.0)
+
+    def _held(self, operator: Operator) -> Any:
+        """Rows in memory by input and group."""
+        sides = [self._tree.sides.get(child) for child in operator.node]
+        none = np.zeros(1 << self._bits)
+        return np.array([none if s is None else s.rows_by_group(self._bits) for s in sides], np.float64)
 
     def _downstream(self, operator: Operator) -> Any:
         """Intermediate rows in memory that came of each group."""
@@ -582,7 +623,7 @@ class Spilling:
         if self._memory.flush == "state-spill":
             for source, side in self._tree.intermediates:
                 if operator.node in source.lineage:
-                    groups = side.words(source.lineage[operator.node]).astype(np.int64)
+                    groups = self._lineage(source, side, np.arange(side.first, side.count), operator)
                     found += np.bincount(groups, minlength=len(found))
         return found
 
@@ -591,10 +632,15 @@ class Spilling:
         return operator.combining.inputs
 
     def _lineage(self, source: Any, side: SideState, at: Any, below: Operator) -> Int64s:
-        """The groups of a lower operator that rows came from."""
+        """The groups of a lower operator that rows came from.
+
+        Some were stored before they carried them, or when there were more groups.
+        """
         if below.node in source.lineage:
             (carried,) = side.payload.gather(at, [source.lineage[below.node]])
-            return np.asarray(carried.to_numpy()).astype(np.int64)
+            groups = np.asarray(carried.fill_null(-1).to_numpy()).astype(np.int64)
+            if not len(groups) or (groups.min() >= 0 and groups.max() < 1 << self._bits):
+                return groups
         assert below.keys is not None
         key = source.key(self._query.graph, self._query.graph.key(below.node))
         return group_of(below.keys.hashes(side.payload.gather(at, key), len(at)), self._bits)
@@ -614,8 +660,14 @@ class Spilling:
             self._began = self._clock()
 
 
+def _conformed(rows: Rows, schema: pa.Schema) -> Rows:
+    """Rows in today's columns."""
+    return dataclasses.replace(rows, batch=conform(rows.batch, schema))
+
+
 def _together(parts: list[Rows]) -> Rows:
-    """Rows of several pieces as one; at least one."""
+    """Rows of several pieces as one; at least one. A side that never had rows does not know all they have."""
+    parts = [p for p in parts if len(p)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
 

@@ -175,7 +175,8 @@ class Bucket:
             return engine
         # an arena of another plan lacks what is made anew, and its last batch cannot be taken back
         self._check_cold(meta)
-        same_budget = bool(meta.spilled) == (self._plan.query.memory is not None)
+        memory = self._plan.query.memory
+        same_budget = meta.spilled.get("lineage") == (None if memory is None else memory.lineage)
         if self._same_plan(meta) and same_budget and arena.load(engine, meta.token):
             self._hits += 1
         else:

@@ -19,6 +19,7 @@ from braided.spark import blobs
 from braided.spark.store import Chunk, Meta, State
 from braided.state.keys import Bools, Int64s
 from braided.state.side import Mark, Rows, SideState
+from braided.state.storable import conform
 
 _MOST_CHUNKS = 64
 _REWRITE_ROWS = 10_000
@@ -146,17 +147,6 @@ class Chunks:
         self._state.put_chunk(number, data)
         self._meta.next_chunk += 1
         return number
-
-
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """An older chunk in today's columns: new ones are null, gone ones are left out."""
-    if batch.schema == schema:
-        return batch
-    arrays = [
-        batch.column(f.name) if f.name in batch.schema.names else pa.nulls(batch.num_rows, f.type)
-        for f in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _since(rows: Rows, oldest: int) -> tuple[pa.RecordBatch, Int64s]:

@@ -377,9 +377,10 @@ class SideState:
         return group_of(self._hashes[self.first - self.base : self.count - self.base], bits)
 
     def _linked(self) -> Bools:
-        """Which rows held may be found."""
-        linked: Bools = self._link[self.first - self.base : self.count - self.base] != index.UNLINKED
-        return linked
+        """Which rows held may be found, and have not been purged."""
+        here = slice(self.first - self.base, self.count - self.base)
+        linked: Bools = self._link[here] != index.UNLINKED
+        return linked & ~self._gone[here] if self.gone_rows else linked
 
     def holds(self, keys: Keys) -> Bools:
         """Of which keys there is a row that has not been purged."""

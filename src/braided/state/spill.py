@@ -28,8 +28,8 @@ from braided.state.keys import Int64s
 from braided.state.side import Rows
 
 _PREFIX, _LOCK = "braided-spill-", "lock"
-_KEPT = {"__hash": "hashes", "__time": "times", "__end": "ends", "__check": "checks", "__born": "born"}
-_NUMBER = "__number"
+_KEPT = {f"__braided_{of}": of for of in ("hashes", "times", "ends", "checks", "born")}
+_NUMBER = "__braided_number"
 
 
 @dataclass(eq=False)
@@ -100,6 +100,8 @@ class Spill:
             raise self._failed("write", file.path.parent, wrong) from wrong
         file.pieces = sum(map(len, pieces))
         self.bytes += file.size
+        if not file.pieces:
+            file.path.unlink()
         return pieces
 
     def _pieces(

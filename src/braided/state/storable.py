@@ -82,3 +82,14 @@ def no_rows(schema: pa.Schema) -> pa.RecordBatch:
 def no_results(schema: pa.Schema) -> pa.Table:
     """A table without rows, of any schema."""
     return pa.Table.from_batches([no_rows(schema)], schema)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Older rows in today's columns: new ones are null, gone ones are left out."""
+    if batch.schema == schema:
+        return batch
+    arrays = [
+        batch.column(f.name) if f.name in batch.schema.names else pa.nulls(batch.num_rows, f.type)
+        for f in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
