@@ -16,13 +16,15 @@ $(VENV)/ready: pyproject.toml
 demo: $(VENV)/ready
 	$(BIN)/braided demo
 
-# the tests with Spark and those without, side by side: Spark often waits
+# the tests with Spark, those of the local engine and all others, side by side: Spark often waits
 test: check
 	@mkdir -p build; \
 	$(BIN)/python -m pytest tests/spark > build/spark-tests.txt 2>&1 & spark=$$!; \
-	$(BIN)/python -m pytest --ignore=tests/spark; here=$$?; \
+	$(BIN)/python -m pytest tests/local > build/local-tests.txt 2>&1 & local=$$!; \
+	$(BIN)/python -m pytest --ignore=tests/spark --ignore=tests/local; others=$$?; \
+	wait $$local; engine=$$?; cat build/local-tests.txt; \
 	wait $$spark; there=$$?; cat build/spark-tests.txt; \
-	[ $$here -eq 0 ] && [ $$there -eq 0 ]
+	[ $$others -eq 0 ] && [ $$engine -eq 0 ] && [ $$there -eq 0 ]
 
 check: $(VENV)/ready
 	$(BIN)/ruff format --check .

@@ -57,8 +57,9 @@ def run(query: bd.JoinQuery, tables: dict[str, pa.Table], rows: int, seed: int =
 
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("flush", FLUSHES)
-@pytest.mark.parametrize("seed", range(4))
-def test_oracle_every_plan_and_flush(plan: str, flush: Any, seed: int) -> None:
+@pytest.mark.parametrize("turn", range(2))
+def test_oracle_every_plan_and_flush(plan: str, flush: Any, turn: int) -> None:
+    seed = 2 * turn + (list(PLANS).index(plan) + FLUSHES.index(flush)) % 2
     names = names_of(4)
     tables = random_tables(seed, names, rows=40, keys=6, span_us=(200, 60)[seed % 2])
     windows = ["20 us", "35 us", "50 us", "15 us"] if seed % 4 else [None] * 4
@@ -77,8 +78,7 @@ def test_oracle_every_plan_and_flush(plan: str, flush: Any, seed: int) -> None:
         assert_same_bag(run(query, tables, rows, seed), wanted)
 
 
-@pytest.mark.parametrize("streams", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("streams", "seed"), [(n, s) for n in (2, 3, 5) for s in range(7 - n)])
 def test_oracle_one_operator_of_any_width(streams: int, seed: int) -> None:
     names = names_of(streams)
     tables = random_tables(seed, names, rows=(70, 40, 14)[streams // 2 - 1], keys=5)
@@ -357,7 +357,8 @@ def test_the_clock_only_moves_statistics() -> None:
 @pytest.mark.parametrize("plan", ["mjoin", "linear"])
 def test_rows_are_flushed_before_all_streams_have_come(flush: Any, plan: Any) -> None:
     """A stream that came late, or never, was asked for its rows before it had any."""
-    tables = random_tables(3, names_of(3), rows=60, keys=6)
+    tables = random_tables(3, names_of(3), rows=40, keys=6)
+    wanted = expected(bd.JoinQuery([bd.Stream(n, "k") for n in tables]), tables)
     for late in tables:
         for defer in (None, False):
             memory = bd.Memory(SMALL, flush=flush, defer=defer)
@@ -369,7 +370,7 @@ def test_rows_are_flushed_before_all_streams_have_come(flush: Any, plan: Any) ->
                 for b in batches_of(tables, 9)
             ]
             found = [live.push(b) for b in parts] + [live.end()]
-            assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(query, tables))
+            assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), wanted)
             found = [never.push(b) for b in parts if late not in b] + [never.end()]
             assert sum(t.num_rows for t in found) == 0
 
