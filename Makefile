@@ -16,12 +16,12 @@ $(VENV)/ready: pyproject.toml
 demo: $(VENV)/ready
 	$(BIN)/braided demo
 
-# the tests with Spark, those of the local engine and all others, side by side: Spark often waits
+# the tests with Spark, those of the local engine and all others, side by side: Spark waits often, and goes first
 test: check
 	@mkdir -p build; \
 	$(BIN)/python -m pytest tests/spark > build/spark-tests.txt 2>&1 & spark=$$!; \
-	$(BIN)/python -m pytest tests/local > build/local-tests.txt 2>&1 & local=$$!; \
-	$(BIN)/python -m pytest --ignore=tests/spark --ignore=tests/local; others=$$?; \
+	nice $(BIN)/python -m pytest tests/local > build/local-tests.txt 2>&1 & local=$$!; \
+	nice $(BIN)/python -m pytest --ignore=tests/spark --ignore=tests/local; others=$$?; \
 	wait $$local; engine=$$?; cat build/local-tests.txt; \
 	wait $$spark; there=$$?; cat build/spark-tests.txt; \
 	[ $$others -eq 0 ] && [ $$engine -eq 0 ] && [ $$there -eq 0 ]
