@@ -15,7 +15,7 @@ from braided.spark import blobs, chunks, measures, pack
 from braided.spark.bucket import Bucket, Packed
 from braided.spark.labels import labels
 from braided.spark.pack import Packer
-from braided.spark.plan import JoinPlan, Stage
+from braided.spark.plan import ArenaPlan, JoinPlan, Stage
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.workloads import names_of, random_tables, stream
@@ -49,8 +49,12 @@ class Memory:
 class Cluster:
     """All buckets of a join, fed with micro-batches as Spark would."""
 
-    def __init__(self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop") -> None:
-        self.plan = JoinPlan(query, tuple(tables[n].schema for n in query.names), BUCKETS, late)
+    def __init__(
+        self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop", *, arena: bool = False
+    ) -> None:
+        """With `arena` live engines are kept between batches."""
+        schemas = tuple(tables[n].schema for n in query.names)
+        self.plan = JoinPlan(query, schemas, BUCKETS, late, ArenaPlan("app", True) if arena else ArenaPlan())
         self.states = [Memory() for _ in range(BUCKETS)]
         self.metrics: list[Any] = []
 

@@ -15,7 +15,6 @@ import braided as bd
 from braided.lab.files import add_file
 from braided.spark import folders
 from braided.spark.cold import cold_pieces
-from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
@@ -34,14 +33,6 @@ def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def budget(limit: int = SMALL, **options: Any) -> bd.Memory:
     return bd.Memory(limit, defer=False, groups=16, interval="1 second", **options)
-
-
-def cluster(query: bd.JoinQuery, tables: dict[str, pa.Table], *, arena: bool) -> Cluster:
-    made = Cluster(query, tables)
-    plan = made.plan
-    if arena:
-        made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
-    return made
 
 
 def cold_rows(made: Cluster) -> int:
@@ -66,7 +57,7 @@ def test_oracle_kept_rebuilt_and_retried_buckets(seed: int, arena: bool) -> None
     flush: Any = ("adaptive-global", "state-spill", "hash-merge")[seed % 3]
     plan: Any = ("mjoin", "linear")[seed // 2 % 2]
     query = bd.JoinQuery(streams, plan=plan, memory=budget(flush=flush))
-    made = cluster(query, tables, arena=arena)
+    made = Cluster(query, tables, arena=arena)
     found, cold = [], 0
     for number, batch in enumerate(batches_of(tables, 6)):
         before = copy.deepcopy(made.states)
@@ -91,7 +82,7 @@ def test_oracle_promises_and_cold_groups(seed: int) -> None:
         table = promised_table(rng, kind, rows=30, keys=10)
         tables[s.name] = table.drop_columns([c for c in ("p", "upto") if c not in (s.flag, s.upto)])
     query = bd.JoinQuery(streams, memory=budget(), tuning=bd.Tuning(purge="immediate"))
-    made = cluster(query, tables, arena=seed % 2 == 0)
+    made = Cluster(query, tables, arena=seed % 2 == 0)
     found = []
     for batch in batches_of(tables, 4):
         before = copy.deepcopy(made.states)
@@ -108,7 +99,7 @@ def test_a_budget_comes_grows_and_must_not_go() -> None:
     streams = [bd.Stream(n, "k") for n in tables]
     exact = bd.JoinQuery(streams)
     batches = batches_of(tables, 9)
-    made = cluster(exact, tables, arena=True)
+    made = Cluster(exact, tables, arena=True)
     found = [made.push(b) for b in batches[:3]]
     for memory, part in ((budget(), batches[3:6]), (budget(80 * SMALL), batches[6:])):
         made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(exact, memory=memory))
@@ -131,7 +122,7 @@ def test_a_budget_comes_to_a_tree_and_what_rows_carry_changes(arena: bool, flush
     """Intermediate rows of before do not carry their groups, in memory or cold: they are recomputed."""
     tables = random_tables(2, names_of(3), rows=70, keys=12)
     exact = bd.JoinQuery([bd.Stream(n, "k") for n in tables], plan="linear")
-    made, found = cluster(exact, tables, arena=arena), []
+    made, found = Cluster(exact, tables, arena=arena), []
     lineages: list[Any] = [None, "carried", "recomputed", "carried"]
     for number, batch in enumerate(batches_of(tables, 5)):
         lineage = lineages[number // 2 % 4] or ("carried" if number > 1 else None)
@@ -148,11 +139,11 @@ def test_cold_rows_in_todays_columns() -> None:
     tables = random_tables(4, names_of(2), rows=90, keys=12)
     query = bd.JoinQuery([bd.Stream(n, "k") for n in tables], memory=budget())
     batches = batches_of(tables, 9)
-    made = cluster(query, tables, arena=False)
+    made = Cluster(query, tables, arena=False)
     found = sum(made.push(b).num_rows for b in batches[:5])
     assert cold_rows(made) > 0
     more = {n: t.append_column("new", pa.array(range(t.num_rows))) for n, t in tables.items()}
-    states, made = made.states, cluster(query, more, arena=False)
+    states, made = made.states, Cluster(query, more, arena=False)
     made.states = states
     found += sum(made.push(b).num_rows for b in batches_of(more, 9)[5:])
     assert found == expected(query, tables).num_rows
@@ -165,7 +156,7 @@ def test_cold_groups_stay_in_few_chunks() -> None:
     made = None
     for _ in range(60):
         tables = {n: pa.table({"k": rng.integers(0, 4000, 40), "v": rng.random(40)}) for n in "ab"}
-        made = made or cluster(query, tables, arena=True)
+        made = made or Cluster(query, tables, arena=True)
         made.push(tables)
     assert made is not None
     for state in made.states:

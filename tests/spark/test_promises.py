@@ -15,7 +15,6 @@ import pytest
 import braided as bd
 from braided.lab.files import add_file
 from braided.spark import folders, measures
-from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
@@ -42,14 +41,6 @@ def workload(seed: int, kinds: tuple[str, ...], **options: Any) -> tuple[bd.Join
     return bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate"), **options), tables
 
 
-def cluster(query: bd.JoinQuery, tables: dict[str, pa.Table], *, arena: bool) -> Cluster:
-    made = Cluster(query, tables)
-    plan = made.plan
-    if arena:
-        made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
-    return made
-
-
 def the_oracle(query: bd.JoinQuery, tables: dict[str, pa.Table]) -> pa.Table:
     return expected(plainly(query), {n: data_of(t) for n, t in tables.items()})
 
@@ -72,7 +63,7 @@ def test_oracle_kept_rebuilt_and_retried_buckets_give_the_same_bag(seed: int, ar
     plan: Any = "linear" if seed % 4 == 3 else "mjoin"
     options = {"key_type": "string"} if seed % 5 == 4 and "range" not in kinds else {}
     query, tables = workload(seed, kinds, plan=plan, **options)
-    made = cluster(query, tables, arena=arena)
+    made = Cluster(query, tables, arena=arena)
     found = []
     for batch in batches_of(tables, 4):
         before = copy.deepcopy(made.states)
@@ -104,7 +95,7 @@ def test_state_shrinks_in_the_store_and_gone_rows_stay_gone(arena: bool) -> None
                     "p": np.concatenate([np.zeros(len(data), bool), np.ones(len(closed), bool)]),
                 }
             )
-        made = made or cluster(query, tables, arena=arena)
+        made = made or Cluster(query, tables, arena=arena)
         assert made.push(tables).num_rows == 20 * 27
         seen += 180
     assert made is not None
@@ -116,7 +107,7 @@ def test_state_shrinks_in_the_store_and_gone_rows_stay_gone(arena: bool) -> None
 def test_a_broken_promise_fails_the_batch_in_every_attempt() -> None:
     query = bd.JoinQuery([bd.Stream("a", "k", unique=True), bd.Stream("b", "k")])
     tables = {"a": pa.table({"k": [1, 2]}), "b": pa.table({"k": [1, 2]})}
-    made = cluster(query, tables, arena=True)
+    made = Cluster(query, tables, arena=True)
     made.push(tables)
     for _ in range(2):
         with pytest.raises(bd.BraidedError, match="a row with key 2 came, but unique=True says"):
@@ -171,7 +162,7 @@ def test_oracle_the_output_is_told_once_by_all_buckets_together(seed: int, arena
     rng = np.random.default_rng(seed)
     kinds = tuple(rng.choice(KINDS[1:], 2 + seed % 2).tolist())
     query, tables = workload(seed, kinds, emit_punctuations=True)
-    made, live = cluster(query, tables, arena=arena), bd.LocalJoin(query)
+    made, live = Cluster(query, tables, arena=arena), bd.LocalJoin(query)
     told: list[Any] = []
     found = []
     for batch in batches_of(tables, 4):
@@ -199,7 +190,7 @@ def marked(data: Any, closed: Any = ()) -> pa.Table:
 
 def one_bucket(query: bd.JoinQuery, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr("tests.spark.test_bucket.BUCKETS", 1)
-    return cluster(query, {n: marked([1]) for n in query.names}, arena=True)
+    return Cluster(query, {n: marked([1]) for n in query.names}, arena=True)
 
 
 def test_a_rebuilt_batch_that_is_retried_loses_nothing(
@@ -244,7 +235,7 @@ def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         bd.JoinQuery([bd.Stream("a", "k", unique=True), bd.Stream("b", "k", punctuation="p")]), monkeypatch
     )
     batch = {"a": marked([1, 2]).drop_columns(["p"]), "b": marked([1], [9])}
-    made = cluster(made.plan.query, batch, arena=False)
+    made = Cluster(made.plan.query, batch, arena=False)
     made.push(batch)
     state = made.states[0]
     assert state.meta is not None
@@ -265,7 +256,7 @@ def reported(made: Cluster, what: str) -> dict[str, int]:
 def test_punctuations_of_null_are_counted_and_close_nothing(punctuation: Any) -> None:
     """Spark counted them only beside others, and never those of single keys."""
     query = bd.JoinQuery([bd.Stream(n, "k", punctuation=punctuation) for n in "ab"])
-    made, live = cluster(query, {n: marked([1]) for n in "ab"}, arena=True), bd.LocalJoin(query)
+    made, live = Cluster(query, {n: marked([1]) for n in "ab"}, arena=True), bd.LocalJoin(query)
     for batch in (
         {"a": marked([1, 2, 3], [None, None]), "b": marked([4], [None, 0])},
         {"a": marked([], [None]), "b": marked([])},
@@ -283,7 +274,7 @@ def test_ranges_are_purged_in_every_bucket() -> None:
     streams = [bd.Stream(n, "k", punctuation=bd.RangePunctuation("p", "k")) for n in "ab"]
     for purge, most in (("immediate", 20), (bd.BatchPurge(every=8), 60)):
         query = bd.JoinQuery(streams, tuning=bd.Tuning(purge=purge))  # type: ignore[arg-type]
-        made = cluster(query, {n: marked([1]) for n in "ab"}, arena=False)
+        made = Cluster(query, {n: marked([1]) for n in "ab"}, arena=False)
         for n in range(0, 200, 20):
             made.push({name: marked(range(n, n + 20), [n - 1]) for name in "ab"})
             assert max(stored_rows(made).values()) <= most
@@ -292,7 +283,7 @@ def test_ranges_are_purged_in_every_bucket() -> None:
 def test_a_batch_of_punctuations_alone_is_told_by_all_buckets() -> None:
     """Only the buckets of their keys ran, and the join's numbers were those of these buckets."""
     query = bd.JoinQuery([bd.Stream(n, "k", punctuation="p") for n in "ab"])
-    made = cluster(query, {n: marked([1]) for n in "ab"}, arena=True)
+    made = Cluster(query, {n: marked([1]) for n in "ab"}, arena=True)
     made.push({n: marked(range(100)) for n in "ab"})
     made.metrics.clear()
     made.push({"a": marked([], [7]), "b": marked([])})
@@ -306,7 +297,7 @@ def test_rows_are_live_or_purged_however_often_batches_are_retried(arena: bool) 
     rows_in = {n: data_of(t).num_rows for n, t in tables.items()}
     found = []
     for retries in (0, 1, 2):
-        made = cluster(query, tables, arena=arena)
+        made = Cluster(query, tables, arena=arena)
         for batch in batches_of(tables, 4):
             before = copy.deepcopy(made.states)
             for _ in range(retries):

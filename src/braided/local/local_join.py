@@ -171,13 +171,11 @@ class LocalJoin:
 
     def _read(self, work: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
         """What was kept of earlier batches, then the results of this one."""
-        while self._held and self._unread is work:
-            kept = self._held.pop(0)
-            if kept.num_rows > chunk_rows:
-                self._held.insert(0, kept.slice(chunk_rows))
-            yield kept.slice(0, chunk_rows)
+        kept = self._kept(chunk_rows)
+        while self._unread is work and (table := next(kept, None)) is not None:
+            yield table
         try:
-            for table in work:  # noqa: UP028  (yield from would close the work with its reader)
+            for table in work:
                 yield table
         except GeneratorExit:
             return

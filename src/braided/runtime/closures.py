@@ -164,7 +164,7 @@ class Closures:
         keys = together(touched)
         said = self._announced.contains(keys) | self._done.contains(keys)
         keys = keys.pick(keys.first_ones() & ~said)
-        closed, finished, _ = self._judged(tree, keys)
+        closed, finished, _, _ = self._judged(tree, keys)
         keys = keys.pick(finished | _all_but(closed, ()))
         if not len(keys):
             return None
@@ -306,8 +306,11 @@ class Closures:
                 ]
         return found
 
-    def _judged(self, tree: Tree, keys: Keys) -> tuple[Any, Bools, Any]:
-        """By stream and key: what is closed; of which keys no result is to come; whose rows may go."""
+    def _judged(self, tree: Tree, keys: Keys) -> tuple[Any, Bools, Any, Bools]:
+        """By stream and key: what is closed; of which keys no result is to come; whose rows may go.
+
+        And of which keys rows may be on disk.
+        """
         sides = [tree.sides.get(name) for name in self._query.names]
         closed = np.array([self._is_closed(i, keys) for i in range(len(sides))])
         held = np.array([_holds(side, keys, known) for side, known in zip(sides, closed, strict=True)])
@@ -317,22 +320,21 @@ class Closures:
             finished: Bools = (closed & ~held).any(axis=0)
             may = np.array([finished | _all_but(closed, [i]) for i in range(len(sides))]) & ~spilled
             if not (held & closed & may).any():
-                return closed, finished, may
+                return closed, finished, may, spilled
             held &= ~may
 
     def _settle(self, tree: Tree, keys: Keys) -> list[int]:
         """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
         keys = keys.pick(keys.first_ones())
-        closed, finished, may = self._judged(tree, keys)
+        closed, finished, may, spilled = self._judged(tree, keys)
         all_closed = _all_but(closed, ())
         sides = [tree.sides.get(name) for name in self._query.names]
         purged = [
             side.purge(keys.pick(gone)) if side is not None and gone.any() else 0
             for side, gone in zip(sides, may, strict=True)
         ]
-        stay = np.zeros(len(keys), np.bool_) if self.on_disk is None else self.on_disk(keys.hashes)
         for source, side in tree.intermediates:
-            gone = (finished | _all_but(closed, _places(self._query, source))) & ~stay
+            gone = (finished | _all_but(closed, _places(self._query, source))) & ~spilled
             if gone.any():
                 side.purge(keys.pick(gone))
         if all_closed.any():

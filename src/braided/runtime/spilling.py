@@ -442,10 +442,7 @@ class Spilling:
 
     def _add_cold(self, operator: Operator) -> None:
         """Groups with rows on disk that rows arrived for: they meet in this batch, and go to disk."""
-        held = np.zeros(1 << self._bits, np.bool_)
-        for child in operator.node:
-            held |= self._tree.sides[child].rows_by_group(self._bits) > 0
-        groups = held & self.generations[operator.number].groups
+        groups = self._held(operator).any(axis=0) & self.generations[operator.number].groups
         if groups.any():
             self._tasks[operator.number] = _Task(groups, with_memory=True, leaves=True)
 
