@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from braided.spark.cold import cold_pieces
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
-from tests.spark.streams import read, results, run
+from tests.spark.streams import read, results, run, start
 from tests.spark.test_bucket import Cluster
 from tests.workloads import names_of, random_tables, stream
 
@@ -271,3 +272,45 @@ def test_a_batch_join_within_a_budget(spark: Any) -> None:
     query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=bd.Memory("100 kB"))
     got = bd.spark.join(query, frames, buckets=2).count()
     assert got == expected(query, tables).num_rows
+
+
+def test_results_keep_coming_while_every_source_is_silent(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    tables = {n: pa.table({"k": rng.integers(0, 300, 900), "v": ["x" * 50] * 900}) for n in "abc"}
+    for n, table in tables.items():
+        for part in range(3):
+            add_file(tmp_path / n, part, table.slice(300 * part, 300))
+    streams = [bd.Stream(n, "k", window="unbounded") for n in tables]
+    query = bd.JoinQuery(streams, memory=bd.Memory("64 kB", defer=True))
+    wanted = bag(expected(bd.JoinQuery(streams), tables))
+    joined = bd.spark.join(query, read(spark, tmp_path, tables), buckets=2)
+
+    done = run(joined, tmp_path)  # until all input is used up; then nothing runs
+    early, owed = results(tmp_path), bd.spark.finish(str(tmp_path / "checkpoint"), spark=spark).toArrow()
+    assert bd.spark.metrics(done).spilled_bytes > 0
+    assert 0 < owed.num_rows < wanted.total(), (early.num_rows, owed.num_rows, wanted.total())
+    assert bag(early) + bag(owed) == wanted
+
+    live = start(joined, tmp_path)  # live, on the same checkpoint: only the heartbeat brings rows now
+    try:
+        grown, deadline = [early.num_rows], time.monotonic() + 120
+        while grown[-1] < wanted.total() and time.monotonic() < deadline:
+            time.sleep(0.2)
+            grown.append(max(grown[-1], results(tmp_path).num_rows))
+    finally:
+        live.stop()
+    assert len(set(grown)) > 2, "in several batches"
+    assert bag(results(tmp_path)) == wanted
+    assert bd.spark.finish(str(tmp_path / "checkpoint"), spark=spark).count() == 0
+
+
+def test_finish_says_what_it_cannot_do(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(bd.BraidedError, match="no state of one Braided join can be read"):
+        bd.spark.finish(str(tmp_path / "nowhere"), spark=spark)
+    tables = {n: pa.table({"k": [1]}) for n in "ab"}
+    for n, table in tables.items():
+        add_file(tmp_path / n, 0, table)
+    query = bd.JoinQuery([bd.Stream(n, "k", window="unbounded") for n in tables])
+    run(bd.spark.join(query, read(spark, tmp_path, tables), buckets=2), tmp_path)
+    with pytest.raises(bd.BraidedError, match=r"owes nothing.*defer=True"):
+        bd.spark.finish(str(tmp_path / "checkpoint"), spark=spark)

@@ -295,6 +295,8 @@ class Engine:
             rationing=self.rationing.statistics(),
             exact_again=self.rationing.exact_since,
             spilled_bytes=self.spilling.bytes if self.spilling else 0,
+            owed=self.spilling.owed_combinations if self.spilling else 0,
+            disk_decision=self.spilling.last_reason if self.spilling else "",
             punctuations_out=self.closures.announcements if self.closures else 0,
             driver_streams=tuple(names[p.driver] for names, p in plans),
             probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for names, p in plans},
@@ -323,8 +325,8 @@ class Engine:
                     names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in found
                 ]
                 yield f"  probes {', then '.join(said)}"
-        if self.spilling is not None and self.spilling.decisions:
-            yield f"on disk: {self.spilling.bytes:,} bytes; {self.spilling.decisions[-1].reason}"
+        if self.spilling is not None and self.spilling.last_reason:
+            yield f"on disk: {self.spilling.bytes:,} bytes; {self.spilling.last_reason}"
 
     def put(self, stream: StreamState, pieces: Sequence[Rows]) -> None:
         """Put saved rows back into a stream's state, once the newest times are set."""

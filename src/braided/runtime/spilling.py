@@ -121,6 +121,16 @@ class Spilling:
         """Bytes of stored rows in memory, of their indexes, and of what is known of groups."""
         return sum(s.nbytes for s in self.tree.sides.values()) + self.statistics.nbytes
 
+    @property
+    def owed_combinations(self) -> int:
+        """About how many combinations wait on disk."""
+        return round(sum(self._owed_now(o).sum() for o in self.tree.operators)) if self.defers else 0
+
+    @property
+    def last_reason(self) -> str:
+        """Why the disk phase last decided as it did, with its numbers; nothing if it was never asked."""
+        return self.decisions[-1].reason if self.decisions else ""
+
     def rows(self, node: Plan) -> int:
         """Rows of an input on disk."""
         operator = self.tree.above(node)
