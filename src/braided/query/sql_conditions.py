@@ -18,6 +18,7 @@ from braided.query import condition
 from braided.query.bounds import Pair
 from braided.query.durations import to_us
 from braided.query.errors import BraidedError, did_you_mean
+from braided.query.sql_grammar import CLAUSES
 from braided.query.sql_words import Word, Words, sqlglot
 from braided.query.stream import Stream
 
@@ -128,7 +129,9 @@ def _parse(words: Words, span: tuple[int, int]) -> Any:
         seen = (getattr(wrong, "errors", None) or [{}])[0]
         near = seen.get("highlight") or ""
         at = _offset(words.text, seen["line"], seen["col"] - len(near)) if near else span[0]
-        words.wrong(at, f"the condition cannot be read{f' at {near!r}' if near else ''}; is a part missing?")
+        hint = did_you_mean(near.upper(), CLAUSES)
+        hint = hint if near and hint.startswith("did") else "is a part missing, such as AND or a column?"
+        words.wrong(at, f"the condition cannot be read{f' at {near!r}' if near else ''}; {hint}")
 
 
 def _offset(text: str, line: int, column: int) -> int:

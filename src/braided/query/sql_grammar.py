@@ -78,7 +78,8 @@ REFUSED = {
 _COLUMNS = "SELECT takes columns as stream.column, or * for all of them"
 _PLAIN = "no expressions: compute with what comes out"
 _FUNCTIONS = ("LEFT", "RIGHT")
-_STARTS = {*OPTIONS, *ENDS, *REFUSED, "JOIN", "INNER", "ON", "USING", "WHERE", ";"} - {","}
+CLAUSES = ("JOIN", "INNER", "ON", "USING", "WHERE", *ENDS)
+_STARTS = {*CLAUSES, *OPTIONS, *REFUSED, ";"} - {","}
 
 
 def read(words: Words) -> Clauses:
@@ -172,7 +173,7 @@ def _source(words: Words) -> Source:
     if words.peek().upper == ",":
         words.wrong(words.peek(), REFUSED[","])
     if words.peek().kind != "end" and words.peek().upper not in _STARTS:
-        _unexpected(words, (*OPTIONS, "JOIN", "ON", "USING", "WHERE", *ENDS))
+        _unexpected(words, (*OPTIONS, *CLAUSES))
     return source
 
 
