@@ -126,7 +126,8 @@ def _tokens(text: str) -> list[Word]:
         found = package.tokenize(text)
     except package.errors.SqlglotError as wrong:
         reason = str(wrong.__cause__ or wrong).splitlines()[0].rstrip(".")
-        raise InvalidValue(f"sql cannot be read ({reason}); look for a quote that is not closed") from None
+        seen = f" ({reason})" if reason.startswith("Missing") else ""
+        raise InvalidValue(f"sql cannot be read{seen}; look for a quote that is not closed") from None
     end = len(text.rstrip())
     return [*(_word(token, text) for token in found), Word("end", "", "", end, end)]
 
