@@ -62,14 +62,23 @@ def _query(words: Words, clauses: Clauses) -> JoinQuery:
     equal = [*_using(clauses), *said.equal]
     _check_connected(words, clauses, equal, said)
     keyed = _keyed(streams, equal)
-    return JoinQuery(
-        keyed or streams,
-        None if keyed or not equal else equal,
-        within={pair: (to_text(a), to_text(b)) for pair, (a, b) in said.within.items()} or None,
-        where=said.where,
-        select=_select(words, clauses, names),
-        **_ends(words, clauses, names),
-    )
+    options = {"select": _select(words, clauses, names), **_ends(words, clauses, names)}
+    try:
+        return JoinQuery(
+            keyed or streams,
+            None if keyed or not equal else equal,
+            within={pair: (to_text(a), to_text(b)) for pair, (a, b) in said.within.items()} or None,
+            where=said.where,
+            **options,
+        )
+    except BraidedError as wrong:
+        words.wrong(_blamed(clauses, str(wrong)), str(wrong))
+
+
+def _blamed(clauses: Clauses, message: str) -> Word | int:
+    """The stream that a message names first, or the beginning of the text."""
+    named = {message.find(f"stream {source.name.text!r}"): source.name for source in clauses.sources}
+    return named[min(at for at in named if at >= 0)] if any(at >= 0 for at in named) else 0
 
 
 def _made(words: Words, at: Word, make: Callable[..., T], *values: Any, **options: Any) -> T:

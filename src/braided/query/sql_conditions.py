@@ -77,7 +77,9 @@ class Names:
         for column in [c for c in node.walk() if type(c).__name__ == "Column"]:
             place, table = _position(column, at), column.args.get("table")
             if table is None or column.args.get("db") or not column.name or column.name == "*":
-                self._words.wrong(place, f"{column.sql()!r} is no column of a stream; write stream.column")
+                text = "; a text has single quotes" if column.this.args.get("quoted") else ""
+                said = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
+                self._words.wrong(place, said)
             stream = self.known(table.name, place)
             table.set("this", stream)
             table.set("quoted", stream in self._quoted)
@@ -113,8 +115,8 @@ def meaning(
         for pair, bound in said:
             bounds[pair] = tighter(bounds.get(pair, _OPEN), bound)
     closed = {pair: _close(bound, pair, streams) for pair, bound in bounds.items()}
-    rest = [c for c, said in timed if not said or any(None in closed[pair] for pair, _ in said)]
-    where = " AND ".join(_checked(words, c, times) for c in rest)
+    rest = [(c, said) for c, said in timed if not said or any(None in closed[pair] for pair, _ in said)]
+    where = " AND ".join(_checked(words, c, said) for c, said in rest)
     within = {pair: (a, b) for pair, (a, b) in closed.items() if a is not None and b is not None}
     return Meaning(equal, within, where or None)
 
@@ -257,15 +259,20 @@ def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
     return low, first_us if high is None else high
 
 
-def _checked(words: Words, found: Conjunct, times: Mapping[str, str | None]) -> str:
-    """The condition as `where` takes it."""
+def _checked(words: Words, found: Conjunct, said: Sequence[tuple[Pair, Range]]) -> str:
+    """The condition as `where` takes it; `said` is what it says about times, if not from both sides."""
     text = found.text
     if any(type(n).__name__ == "Interval" for n in found.node.walk()):
-        known = ", ".join(f"{stream}.{time}" for stream, time in times.items() if time)
+        for (first, second), (low, _) in said:
+            open_to = second if low is None else first
+            words.wrong(
+                found.at,
+                f"{text!r} bounds {first} and {second} from one side only; bound the other side too, or give "
+                f"{open_to} a WINDOW",
+            )
         words.wrong(
             found.at,
-            f"INTERVAL in {text!r}: it can only bound the time columns of two streams "
-            f"({known or 'none yet: name them with TIME'}), from both sides unless a WINDOW does",
+            f"INTERVAL in {text!r}: it only goes with the TIME columns of two streams, compared by <= …",
         )
     try:
         condition.parse(text)

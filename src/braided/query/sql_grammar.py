@@ -89,6 +89,8 @@ def read(words: Words) -> Clauses:
     clauses = Clauses(select, [_source(words)])
     while words.accept("JOIN") or words.accept("INNER", "JOIN"):
         clauses.sources.append(_joined(words))
+    if len(clauses.sources) == 1 and words.peek().upper not in REFUSED:
+        words.wrong(words.peek(), "a join needs two streams or more; add JOIN … ON …")
     if words.accept("WHERE"):
         clauses.where = _condition(words, "WHERE")
     while words.peek().upper in ENDS:
@@ -171,7 +173,10 @@ def _source(words: Words) -> Source:
     while words.peek().upper in OPTIONS:
         _option(words, source)
     if words.peek().upper == ",":
-        words.wrong(words.peek(), REFUSED[","])
+        options = words.peek(1).upper in OPTIONS
+        words.wrong(
+            words.peek(), "options of a stream have no commas between them" if options else REFUSED[","]
+        )
     if words.peek().kind != "end" and words.peek().upper not in _STARTS:
         _unexpected(words, (*OPTIONS, *CLAUSES))
     return source

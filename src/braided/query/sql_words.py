@@ -91,9 +91,9 @@ class Words:
         return word.upper.lower()
 
     def dotted(self) -> bool:
-        """Whether the next word is part of a name such as orders.window."""
+        """Whether the next word is part of a name such as orders.window, or of :limit."""
         before = self._words[self._at - 1].text if self._at else ""
-        return before == "." or self.peek(1).text == "."
+        return before in (".", ":", "@") or self.peek(1).text == "."
 
     def wrong(self, at: Word | int, message: str) -> NoReturn:
         """Raise, with line and column."""
