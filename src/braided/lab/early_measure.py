@@ -32,7 +32,6 @@ from braided.state.keys import Int64s
 from braided.state.side import Rows
 from braided.state.spill import Piece, Spill
 
-LIVE_SHARE = 0.75  # of the limit, for rows that are found: see `runtime.spilling`
 STORED_BYTES = 40  # of a row, besides its columns
 
 

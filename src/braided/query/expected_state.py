@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
+from braided.query.memory import LIVE_SHARE
 from braided.query.warnings import for_ever
 
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
 
 INDEX_BYTES = 64  # of a row, beside its columns: key hash, time, links (docs/engine.md)
-LIVE_SHARE = 0.75  # of a memory budget: rows that can be found
 _DAY_S = 86_400
 
 

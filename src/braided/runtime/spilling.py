@@ -39,6 +39,7 @@ from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.bounds import INFINITE_US
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
+from braided.query.memory import LIVE_SHARE
 from braided.query.plan_tree import Plan, leaves
 from braided.runtime.disk_merges import DiskMerges
 from braided.runtime.group_statistics import GroupStatistics
@@ -48,7 +49,6 @@ from braided.state.keys import Bools, Int64s
 from braided.state.side import Rows, SideState, by_group, group_of
 from braided.state.spill import Piece, Spill, Store
 
-_LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _BACK_SHARE = 0.5  # of the limit: groups come back from disk while no more is held
 _GIVE_BACK_SHARE = 0.25  # of the limit: what may be free and not given back
 _FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
@@ -167,7 +167,7 @@ class Spilling:
             self._take_back(_BACK_SHARE * limit - (held - gone) - incoming)
         if not incoming and held <= limit:
             return  # the next batch will say how much it needs
-        over = held - gone + incoming - _LIVE_SHARE * limit
+        over = held - gone + incoming - LIVE_SHARE * limit
         if over > 0:
             self._flush(max(over, self.memory.flush_share * limit))
         if held + incoming > limit:
