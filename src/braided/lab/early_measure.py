@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import braided as bd
 from braided.lab.early_arrivals import KEY, ROW_ID, Floats, Source, expected
 from braided.policies.flush.question import Decision
+from braided.query.memory import LIVE_SHARE
 from braided.runtime.engine import Engine
 from braided.runtime.spilling import Spilling
 from braided.state.keys import Int64s
