@@ -36,11 +36,15 @@ class Chart:
 
 
 def charts_of(records: Sequence[Record]) -> list[Chart]:
-    """All charts of these batches."""
+    """All charts of these batches; those with nothing to draw come last."""
+    return sorted(_all(records), key=lambda chart: not chart.series)
+
+
+def _all(records: Sequence[Record]) -> list[Chart]:
     return [
         _chart("Rows in, a second", "rows", records, {"rows": [r.rows_per_second for r in records]}),
         _chart("Results, a second", "rows", records, {"results": [r.results_per_second for r in records]}),
-        _chart("Batch", "seconds", records, _batch(records), joined=max),
+        _chart("Seconds a batch", "seconds", records, _batch(records), joined=max),
         _chart("State", "bytes", records, _state(records), joined=max, stacked=True, limit=_budget(records)),
         _chart("Behind the newest stream", "seconds", records, _lag(records), joined=max),
         _chart("Spilled", "bytes", records, _spilled(records), joined=max, nothing="Nothing went to disk."),
@@ -59,7 +63,7 @@ def charts_of(records: Sequence[Record]) -> list[Chart]:
             nothing="Probes are not rationed.",
         ),
         _chart(
-            "Adaptations, in all",
+            "Adaptations so far",
             "rows",
             records,
             _adaptations(records),

@@ -37,7 +37,7 @@ def follow(streaming: StreamingQuery, *, journal: Path | None = None, show: Show
     start, after new batches, and at the end.
     """
     followed = _Followed(streaming, Journal(journal) if journal else None)
-    show(followed.records, followed.why())
+    show(tuple(followed.records), followed.why())
     while True:
         active = streaming.isActive
         if followed.look(always=not active):
@@ -48,6 +48,20 @@ def follow(streaming: StreamingQuery, *, journal: Path | None = None, show: Show
     failed = streaming.exception()
     if failed is not None:
         raise QueryFailed(f"the query has stopped: {_first_line(failed)}") from failed
+
+
+class Newcomers:
+    """For a `show` that tells each batch once: what a journal knew before the first call was told then."""
+
+    def __init__(self) -> None:
+        self._told: int | None = None
+
+    def among(self, records: Sequence[Record]) -> list[Record]:
+        """The batches that were not there yet."""
+        last = records[-1].batch if records else -1
+        new = [r for r in records if self._told is not None and r.batch > self._told]
+        self._told = last
+        return new
 
 
 class _Followed:

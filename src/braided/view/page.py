@@ -2,7 +2,8 @@
 
 The server listens on 127.0.0.1. A site in the same browser could reach it by a name of its own that resolves
 to that address, so requests must name this host themselves (`Host`). The page loads nothing from elsewhere,
-and its policy forbids it; data becomes text on it, never markup. `records.json` and `metrics` are for programs.
+and its policy forbids it; data becomes text on it, never markup. `records.json` and `metrics` are for
+programs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import Any
-from urllib.parse import urlsplit
 
 from braided.query.errors import BraidedError, InvalidType, InvalidValue
 from braided.view import prometheus
@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", "This is not the host you asked for.\n"
             )
             return
-        found = self.server.page.answer(urlsplit(self.path).path)
+        found = self.server.page.answer(self.path.partition("?")[0])
         if found is None:
             self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "There is no such page.\n")
         else:

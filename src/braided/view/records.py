@@ -1,7 +1,7 @@
 """What one finished batch did, in plain values, and the file that keeps a line for each.
 
 A `Record` tells a batch's own rows and results by what the totals were after the batch before it. Where that
-is not known (the first batch that is seen after a restart, without a journal) they are None, never wrong.
+is not known (a restart without a journal, or a batch whose report was lost) they are None, never wrong.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ class Record:
 
 
 def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record | None = None) -> Record:
-    """A batch out of Spark's progress report and the metrics after it; `before` is the batch before it."""
+    """A batch out of Spark's progress report and the metrics after it; `before` is the latest one before."""
+    if before is not None and before.batch != progress["batchId"] - 1:
+        before = None
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1e3
     streams = {n: _stream(n, s, metrics, before) for n, s in metrics.streams.items()}
     known = [s.rows for s in streams.values() if s.rows is not None]

@@ -18,7 +18,7 @@ _WIDTH, _HEIGHT = 480, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 22
 _COLOURS = 8
 _TICKS = 4
-_STEPS = (1, 2, 4, 5, 10)
+_STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
 
 _Point: TypeAlias = tuple[float, float, float]  # x, bottom, top
 
@@ -137,7 +137,7 @@ def ceiling(top: float) -> float:
     """A round number that is not smaller.
 
     >>> ceiling(3.2), ceiling(41), ceiling(0)
-    (4.0, 50.0, 1.0)
+    (3.2, 60.0, 1.0)
     """
     if top <= 0:
         return 1.0

@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from braided.view.follow import Show
+from braided.view.follow import Newcomers, Show
 from braided.view.records import Record
 from braided.view.words import count, moment, plain, size, span
 
@@ -36,18 +36,15 @@ def terminal(console: Console | None = None) -> Iterator[Show]:
 
 
 class Lines:
-    """One line per batch, and what `why` says where it is another than before."""
+    """One line per batch."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._told: tuple[str, int] | None = None
+        self._console, self._newcomers = console, Newcomers()
 
-    def show(self, records: Sequence[Record], why: str) -> None:
+    def show(self, records: Sequence[Record], _: str) -> None:
         """Print what is new."""
-        for record in records:
-            if self._told is None or (record.query, record.batch) > self._told:
-                self._told = (record.query, record.batch)
-                self._console.print(line(record), markup=False, highlight=False, soft_wrap=True)
+        for record in self._newcomers.among(records):
+            self._console.print(line(record), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def line(record: Record) -> str:

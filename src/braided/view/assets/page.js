@@ -35,7 +35,7 @@ const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
 function ceiling(top) {
   if (!(top > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(top));
-  return [1, 2, 4, 5, 10].find((n) => n * power >= top * 0.999) * power;
+  return [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10].find((n) => n * power >= top * 0.999) * power;
 }
 
 // Bottom and top of each line's area; lines have no bottom.
