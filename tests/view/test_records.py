@@ -9,6 +9,7 @@ import pytest
 
 import braided as bd
 from braided.policies.statistics import Adapted, StreamStatistics
+from braided.spark.measures import JoinMetrics
 from braided.view import Journal, Record, record_of
 from tests.view.batches import EVIL, metrics, progress, rationing, record
 
@@ -34,6 +35,18 @@ def test_what_is_not_known_is_none(before: int | None) -> None:
     seen = record_of(progress(5, rows=31), metrics(6), old)
     assert (seen.rows, seen.results, seen.streams["a"].rows) == (31, None, None)
     assert seen.results_per_second is None
+
+
+def test_after_a_restart_a_batch_without_rows_changes_nothing() -> None:
+    silent = JoinMetrics(0, 0, None, {}, {}, query_id="q")
+    old = record_of(progress(0), metrics(1))
+    idle = record_of(progress(1, rows=0), silent, old)
+    assert (idle.batch, idle.rows, idle.results, idle.total_results) == (1, 0, 0, 7)
+    assert idle.streams["a"].total_rows == 20
+    assert record_of(progress(2), metrics(2), idle).results == 7
+    alone = record_of(progress(1, rows=0), silent)
+    assert (alone.results, alone.total_results) == (0, 0)
+    assert record_of(progress(2), metrics(2), alone).results is None
 
 
 def test_adaptations_are_told_once_in_words() -> None:

@@ -124,23 +124,32 @@ class Record:
         return cls(**own)
 
 
+_NOTHING = Record("", -1, 0.0, 0.0, 0.0, 0, 0, 0, 0)
+
+
 def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record | None = None) -> Record:
     """A batch out of Spark's progress report and the metrics after it; `before` is the latest one before."""
     if before is not None and before.batch != progress["batchId"] - 1:
         before = None
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1e3
-    streams = {n: _stream(n, s, metrics, before) for n, s in metrics.streams.items()}
-    known = [s.rows for s in streams.values() if s.rows is not None]
+    spark = {
+        "batch": progress["batchId"],
+        "when": datetime.fromisoformat(progress["timestamp"]).timestamp() + seconds,
+        "seconds": seconds,
+        "latency": seconds + (before.seconds if before else 0.0),
+        "rows": progress.get("numInputRows") or 0,
+    }
+    if not metrics.batches:
+        return _unreported(spark, metrics.query_id, before)
+    base = _base(spark["batch"], before)
+    streams = {n: _stream(s, metrics.lag_us.get(n), _rows(n, base)) for n, s in metrics.streams.items()}
+    if base is not None:  # Spark counts a source that is read for several stages more than once
+        spark["rows"] = sum(s.rows or 0 for s in streams.values())
     rationing, between = metrics.rationing, metrics.intermediates.values()
-    base = _base(metrics, before)
     return Record(
+        **spark,
         query=metrics.query_id,
-        batch=progress["batchId"],
-        when=datetime.fromisoformat(progress["timestamp"]).timestamp() + seconds,
-        seconds=seconds,
-        latency=seconds + (before.seconds if before else 0.0),
-        rows=sum(known) if known else progress.get("numInputRows") or 0,
-        results=None if base is None else metrics.results - base,
+        results=None if base is None else metrics.results - base.total_results,
         total_results=metrics.results,
         batches=metrics.batches,
         watermark_us=metrics.watermark_us,
@@ -159,22 +168,33 @@ def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record 
     )
 
 
-def _base(metrics: JoinMetrics, before: Record | None) -> int | None:
-    """The results before this batch, if they are known."""
-    if before is not None:
-        return before.total_results
-    return 0 if metrics.batches <= 1 else None
+def _unreported(spark: Mapping[str, Any], query: str, before: Record | None) -> Record:
+    """A batch before any in which buckets said something: after a restart there may be one without rows."""
+    if before is None:
+        return Record(**spark, query=query, results=0, total_results=0, batches=0)
+    streams = {name: dataclasses.replace(s, rows=0) for name, s in before.streams.items()}
+    return dataclasses.replace(before, **spark, results=0, streams=streams, adaptations=())
 
 
-def _stream(name: str, s: StreamStatistics, metrics: JoinMetrics, before: Record | None) -> StreamRecord:
-    old = before.streams.get(name) if before else None
-    base = old.total_rows if old else 0 if metrics.batches <= 1 else None
+def _base(batch: int, before: Record | None) -> Record | None:
+    """The batch before, if its totals are known; there are none before the first."""
+    if before is not None and (before.batches or not before.batch):
+        return before
+    return None if batch else _NOTHING
+
+
+def _rows(stream: str, base: Record | None) -> int | None:
+    """A stream's rows before this batch."""
+    return None if base is None else base.streams.get(stream, StreamRecord()).total_rows
+
+
+def _stream(s: StreamStatistics, lag_us: int | None, base: int | None) -> StreamRecord:
     return StreamRecord(
         rows=None if base is None else s.rows_in - base,
         total_rows=s.rows_in,
         late_rows=s.late_rows,
         newest_us=s.newest_us,
-        lag_us=metrics.lag_us.get(name),
+        lag_us=lag_us,
         live_rows=s.live_rows,
         live_bytes=s.live_bytes,
         spilled_rows=s.spilled_rows,
