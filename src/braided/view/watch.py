@@ -30,11 +30,14 @@ def watch(
 ) -> None:
     """Until the query ends; Ctrl-C ends watching only. `query` is explained in the journal."""
     try:
-        from braided.view.terminal import terminal  # noqa: PLC0415  (rich comes with the command line)
+        from rich.console import Console  # noqa: PLC0415  (comes with the command line)
+
+        from braided.view.terminal import terminal  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise BraidedError(
             f"watch needs the package {missing.name}; install it with: pip install 'braided[cli]'"
         ) from None
+    console = console or Console()
     path = Path(journal) if journal is not None else None
     if path and query:
         Journal(path).describe(query.explain())
@@ -43,7 +46,7 @@ def watch(
         if port is not None:
             page = stack.enter_context(serve(port=port))
             shows.append(page.show)
-            print(f"braided: watch this query at {page.url}")
+            console.print(f"braided: watch this query at {page.url}", highlight=False, soft_wrap=True)
         shows.append(stack.enter_context(terminal(console)))
 
         def show(records: Sequence[Record], why: str) -> None:
