@@ -93,6 +93,13 @@ def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path: Path, cut: int) -> N
     assert [r.batch for r in Journal(path).read()] == [0, 2]
 
 
+def test_a_journal_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "journal.jsonl"):
+        with pytest.raises(bd.BraidedError, match="the journal cannot be"):
+            Journal(path).append(record(0))
+
+
 @pytest.mark.parametrize(
     "damaged", ["{", "1", "[]", "{}", '{"record": 1}', '{"record": {"batch": 1}}', "\xff"]
 )

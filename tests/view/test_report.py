@@ -85,3 +85,5 @@ def test_a_journal_or_its_folder(tmp_path: Path) -> None:
     assert "a join of two" in (tmp_path / "report.html").read_text()
     with pytest.raises(bd.BraidedError, match="is no journal"):
         report_of(tmp_path / "nothing")
+    with pytest.raises(bd.BraidedError, match="cannot be written"):
+        report_of(tmp_path, tmp_path)

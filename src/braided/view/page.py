@@ -22,19 +22,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import Any
 
-from braided.query.errors import BraidedError, InvalidType, InvalidValue
+from braided.query.errors import InvalidType, InvalidValue
 from braided.view import prometheus
 from braided.view.charts import charts_of, summary
-from braided.view.records import Record
+from braided.view.records import Record, ViewFailed
 
 HOST = "127.0.0.1"
 PORT = 4041
 _ADAPTATIONS = 20
 _NAMES = (HOST, "localhost")
-
-
-class PageFailed(BraidedError, OSError):
-    """The page's port cannot be had."""
 
 
 class Page:
@@ -88,7 +84,7 @@ def _server(page: Page, port: int) -> _Server:
     try:
         return _Server(page, port)
     except OSError as wrong:
-        raise PageFailed(
+        raise ViewFailed(
             f"serve: port {port} cannot be used ({wrong.strerror}); give another, or 0 for any free one"
         ) from None
 

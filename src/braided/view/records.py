@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from braided.query.errors import InvalidValue
+from braided.query.errors import BraidedError, InvalidValue
 
 if TYPE_CHECKING:
     from braided.policies.statistics import StreamStatistics
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 JOURNAL = "journal.jsonl"
 INTERMEDIATES = "intermediates"
+
+
+class ViewFailed(BraidedError, OSError):
+    """A file or a port that a view needs cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -251,22 +255,29 @@ class Journal:
         told = [line for line in self._lines() if isinstance(line, str)]
         return told[-1] if told else ""
 
-    def _write(self, line: Mapping[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            if not self._whole:
-                os.truncate(self.path, self._end())
-                self._whole = True
-            file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+    def _write(self, values: Mapping[str, Any]) -> None:
+        line = json.dumps(values, separators=(",", ":")).encode() + b"\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                if not self._whole:
+                    os.truncate(self.path, self._bytes().rfind(b"\n") + 1)
+                self._whole = False
+                file.write(line)
+            self._whole = True
+        except OSError as wrong:
+            raise ViewFailed(f"{self.path}: the journal cannot be written ({wrong.strerror})") from None
 
-    def _end(self) -> int:
-        """Behind the last whole line."""
-        return self.path.read_bytes().rfind(b"\n") + 1
+    def _bytes(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as wrong:
+            raise ViewFailed(f"{self.path}: the journal cannot be read ({wrong.strerror})") from None
 
     def _lines(self) -> Iterator[Record | str]:
-        if not self.path.exists():
-            return
-        *whole, _ = self.path.read_bytes().split(b"\n")
+        *whole, _ = self._bytes().split(b"\n")
         for number, line in enumerate(whole, start=1):
             try:
                 yield _parsed(line)

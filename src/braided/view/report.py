@@ -10,7 +10,7 @@ from xml.etree.ElementTree import tostring
 from braided.query.errors import InvalidValue
 from braided.view.charts import charts_of, summary
 from braided.view.page import asset
-from braided.view.records import JOURNAL, Journal, Record
+from braided.view.records import JOURNAL, Journal, Record, ViewFailed
 from braided.view.svg import figure
 from braided.view.words import moment, span
 
@@ -21,8 +21,12 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 def report(records: Sequence[Record], query_text: str, to: Path) -> Path:
     """Write the report of these batches to a file; `query_text` is what `explain` says of the query."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    to.write_text("\n".join(_page(records, query_text)), encoding="utf-8")
+    text = "\n".join(_page(records, query_text))
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(text, encoding="utf-8")
+    except OSError as wrong:
+        raise ViewFailed(f"{to}: the report cannot be written ({wrong.strerror})") from None
     return to
 
 

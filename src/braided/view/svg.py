@@ -15,7 +15,7 @@ from braided.view.charts import Chart, Unit
 from braided.view.words import count, moment, size, span
 
 _WIDTH, _HEIGHT = 480, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 22
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 12, 22
 _COLOURS = 8
 _TICKS = 4
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)

@@ -1,7 +1,7 @@
 "use strict";
 // Everything that came from the query goes onto the page as text; nothing is parsed as markup.
 const SVG = "http://www.w3.org/2000/svg";
-const W = 480, H = 190, LEFT = 52, RIGHT = 8, TOP = 12, BOTTOM = 22;
+const W = 480, H = 190, LEFT = 64, RIGHT = 8, TOP = 12, BOTTOM = 22;
 const byId = (id) => document.getElementById(id);
 
 function make(name, text, className) {
