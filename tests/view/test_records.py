@@ -62,6 +62,11 @@ def test_adaptations_are_told_once_in_words() -> None:
     )
 
 
+def test_a_stream_without_rows_is_no_change_of_order() -> None:
+    first = record_of(progress(0), metrics(1))
+    assert record_of(progress(1), metrics(2, driver_streams=("b",)), first).adaptations == ()
+
+
 def test_records_round_trip_and_later_fields_are_left_out() -> None:
     told = record(3, EVIL)
     values = json.loads(json.dumps(told.to_dict()))

@@ -217,9 +217,11 @@ def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
 
 
 def _changes(metrics: JoinMetrics, before: Record) -> Iterator[str]:
-    old_order, order = before.driver_streams, metrics.driver_streams
-    if old_order and order and old_order != order:
-        yield f"driver streams {' > '.join(old_order)} became {' > '.join(order)}"
+    both = {*before.driver_streams} & {*metrics.driver_streams}  # those without rows have no turn
+    orders = (before.driver_streams, metrics.driver_streams)
+    old_order, order = (" > ".join(name for name in names if name in both) for names in orders)
+    if old_order != order:
+        yield f"driver streams {old_order} became {order}"
     for name, s in metrics.streams.items():
         old = before.streams.get(name)
         if old is not None and old.index != s.index:

@@ -18,6 +18,8 @@ _WIDTH, _HEIGHT = 480, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 12, 22
 _COLOURS = 8
 _TICKS = 4
+_SPANS = (86_400, 3_600, 60)
+_DOTS = 60  # so many batches are shown one by one
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
 
 _Point: TypeAlias = tuple[float, float, float]  # x, bottom, top
@@ -44,7 +46,8 @@ def _drawing(chart: Chart) -> Element:
     svg = Element("svg", {"viewBox": f"0 0 {_WIDTH} {_HEIGHT}", "role": "img"})
     SubElement(svg, "title").text = chart.title
     layers = list(_layers(chart))
-    top = ceiling(max([t for layer in layers for p in layer if p for t in p[2:]] + [chart.limit or 0]))
+    peak = max([p[2] for layer in layers for p in layer if p] + [chart.limit or 0])
+    top = ceiling(peak, chart.unit)
 
     def y(value: float) -> float:
         return round(_HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * value / top, 1)
@@ -56,7 +59,7 @@ def _drawing(chart: Chart) -> Element:
     _text(svg, _WIDTH - _RIGHT, _HEIGHT - 5, _clock(chart.times[-1], chart), end=True)
     for number, layer in enumerate(layers):
         for run in _runs(layer):
-            _draw(svg, run, y, number % _COLOURS, filled=chart.stacked)
+            _draw(svg, run, y, number % _COLOURS, filled=chart.stacked, dots=len(chart.times) <= _DOTS)
     if chart.limit is not None:
         _limit(svg, chart.limit, y(chart.limit), chart.unit)
     return svg
@@ -88,7 +91,7 @@ def _runs(points: Sequence[_Point | None]) -> Iterator[list[_Point]]:
 
 
 def _draw(
-    svg: Element, run: Sequence[_Point], y: Callable[[float], float], colour: int, *, filled: bool
+    svg: Element, run: Sequence[_Point], y: Callable[[float], float], colour: int, *, filled: bool, dots: bool
 ) -> None:
     line = [f"{x:g},{y(top):g}" for x, _, top in run]
     if filled:
@@ -96,8 +99,7 @@ def _draw(
         SubElement(svg, "polygon", {"class": f"area f{colour}", "points": " ".join(line + below)})
     if len(run) > 1:
         SubElement(svg, "polyline", {"class": f"stroke s{colour}", "points": " ".join(line)})
-    else:
-        x, _, top = run[0]
+    for x, _, top in run if dots or len(run) == 1 else ():
         SubElement(svg, "circle", {"class": f"f{colour}", "r": "2.5", "cx": f"{x:g}", "cy": f"{y(top):g}"})
 
 
@@ -133,13 +135,20 @@ def formatted(value: float, unit: Unit) -> str:
     return {"bytes": size, "seconds": span}[unit](value)
 
 
-def ceiling(top: float) -> float:
-    """A round number that is not smaller.
+def ceiling(top: float, unit: Unit) -> float:
+    """A round number that is not smaller; of time, in its largest unit; of rows, without parts of one.
 
-    >>> ceiling(3.2), ceiling(41), ceiling(0)
-    (3.2, 60.0, 1.0)
+    >>> ceiling(3.1, "seconds"), ceiling(200, "seconds"), ceiling(41, "rows"), ceiling(3, "rows")
+    (3.2, 240.0, 60.0, 4.0)
     """
     if top <= 0:
-        return 1.0
+        return 4.0 if unit == "rows" else 1.0
+    if unit == "rows":
+        return max(4.0, _round(top))
+    base = next((b for b in _SPANS if top > b), 1) if unit == "seconds" else 1
+    return base * _round(top / base)
+
+
+def _round(top: float) -> float:
     power = 10.0 ** math.floor(math.log10(top))
     return next(n * power for n in _STEPS if n * power >= 0.999 * top)

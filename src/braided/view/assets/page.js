@@ -32,8 +32,14 @@ const FORMATS = {
 };
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
 
-function ceiling(top) {
-  if (!(top > 0)) return 1;
+function ceiling(top, unit) {
+  if (!(top > 0)) return unit === "rows" ? 4 : 1;
+  if (unit === "rows") return Math.max(4, round(top));
+  const base = unit === "seconds" ? [86400, 3600, 60].find((b) => top > b) ?? 1 : 1;
+  return base * round(top / base);
+}
+
+function round(top) {
   const power = 10 ** Math.floor(Math.log10(top));
   return [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10].find((n) => n * power >= top * 0.999) * power;
 }
@@ -77,7 +83,7 @@ function figure(chart) {
   draw(svg, "title", {}, chart.title);
   box.append(svg);
   const peak = Math.max(...drawn.flat().map((p) => (p ? p[1] : 0)), chart.limit ?? 0);
-  const top = ceiling(peak), first = chart.times[0], length = chart.times.at(-1) - first || 1;
+  const top = ceiling(peak, chart.unit), first = chart.times[0], length = chart.times.at(-1) - first || 1;
   const alone = chart.times.length === 1;
   const x = (i) => LEFT + (W - LEFT - RIGHT) * (alone ? 0.5 : (chart.times[i] - first) / length);
   const y = (v) => H - BOTTOM - ((H - TOP - BOTTOM) * v) / top;
@@ -93,7 +99,8 @@ function figure(chart) {
     const below = run.map((i) => `${x(i).toFixed(1)},${y(points[i][0]).toFixed(1)}`).reverse();
     if (chart.stacked) draw(svg, "polygon", { class: `area f${n % 8}`, points: [...line, ...below].join(" ") });
     if (run.length > 1) draw(svg, "polyline", { class: `stroke s${n % 8}`, points: line.join(" ") });
-    else draw(svg, "circle", { class: `f${n % 8}`, r: 2.5, cx: x(run[0]), cy: y(points[run[0]][1]) });
+    if (run.length === 1 || chart.times.length <= 60)
+      for (const i of run) draw(svg, "circle", { class: `f${n % 8}`, r: 2.5, cx: x(i), cy: y(points[i][1]) });
   }));
   if (chart.limit !== null) {
     draw(svg, "line", { class: "limit", x1: LEFT, x2: W - RIGHT, y1: y(chart.limit), y2: y(chart.limit) });
