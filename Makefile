@@ -39,6 +39,8 @@ chaos: $(VENV)/ready
 	$(BIN)/python -m braided.bench.chaos --kills 20 --suicide
 	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --keys 2
 	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --promises
+	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --limit 100000
+	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --limit 100000 --defer
 	$(BIN)/python -m braided.bench.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 --master cluster
 
 burst: $(VENV)/ready
@@ -50,6 +52,7 @@ soak: $(VENV)/ready
 
 memory: $(VENV)/ready
 	$(BIN)/python -m braided.bench.memory
+	$(BIN)/python -m braided.bench.spark_memory
 
 forgetting: $(VENV)/ready
 	$(BIN)/python -m braided.bench.forgetting --batches 50

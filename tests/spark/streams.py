@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import braided as bd
 from braided.lab.files import add_file, committed_files
@@ -61,11 +62,19 @@ def _ddl(table: pa.Table) -> str:
 
 def run(df: DataFrame, root: Path, **options: Any) -> StreamingQuery:
     """Everything there is, into Parquet files."""
-    writer = df.writeStream.format("parquet").option("path", str(root / "out"))
-    writer = writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True)
-    streaming = writer.start(**options)
+    streaming: StreamingQuery = _writer(df, root).trigger(availableNow=True).start(**options)
     streaming.awaitTermination()
     return streaming
+
+
+def start(df: DataFrame, root: Path) -> StreamingQuery:
+    """The same, for ever."""
+    return _writer(df, root).start()
+
+
+def _writer(df: DataFrame, root: Path) -> DataStreamWriter:
+    writer = df.writeStream.format("parquet").option("path", str(root / "out"))
+    return writer.option("checkpointLocation", str(root / "checkpoint"))
 
 
 def results(root: Path) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
 from braided.spark import blobs, chunks, measures, pack
 from braided.spark.bucket import Bucket, Packed
+from braided.spark.heartbeat import Heartbeat
 from braided.spark.labels import labels
 from braided.spark.pack import Packer
 from braided.spark.plan import ArenaPlan, JoinPlan, Stage
@@ -60,19 +62,34 @@ class Cluster:
 
     def packed(self, batch: dict[str, pa.Table]) -> list[list[Packed]]:
         """Every bucket's packed rows, each stream from two tasks."""
-        rows: list[list[Packed]] = [[] for _ in range(BUCKETS)]
-        for i, name in enumerate(self.plan.query.names):
-            half = batch[name].num_rows // 2
-            for part in (batch[name].slice(0, half), batch[name].slice(half)):
-                for out in Packer(self.plan, i)(iter(part.to_batches())):
-                    for row in out.to_pylist():
-                        number = labels(BUCKETS).index(row.pop("bucket"))
-                        rows[number].append(Packed(**row))
-        return rows
+        return _by_bucket(
+            out
+            for i, name in enumerate(self.plan.query.names)
+            for part in _halves(batch[name])
+            for out in Packer(self.plan, i)(iter(part.to_batches()))
+        )
 
     def push(self, batch: dict[str, pa.Table]) -> pa.Table:
+        return self._run(self.packed(batch))
+
+    def beat(self) -> pa.Table:
+        """A batch in which all streams are silent."""
+        beat = pa.record_batch({"value": [1]})
+        return self._run(_by_bucket(Heartbeat(BUCKETS)(iter([beat]))))
+
+    def owed(self) -> pa.Table:
+        """What would come if nothing more arrived; the states are as before."""
+        found = [
+            blobs.decode(blob)
+            for number, state in enumerate(copy.deepcopy(self.states))
+            if state.meta is not None
+            for blob in Bucket(self.plan, number, state).owed()
+        ]
+        return pa.Table.from_batches(found, self.plan.schema)
+
+    def _run(self, packed: list[list[Packed]]) -> pa.Table:
         found = []
-        for number, rows in enumerate(self.packed(batch)):
+        for number, rows in enumerate(packed):
             if rows:
                 for blob, numbers in Bucket(self.plan, number, self.states[number]).run(rows):
                     if blob is not None:
@@ -80,6 +97,20 @@ class Cluster:
                     else:
                         self.metrics.append(numbers)
         return pa.Table.from_batches(found, self.plan.schema)
+
+
+def _halves(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    half = table.num_rows // 2
+    return table.slice(0, half), table.slice(half)
+
+
+def _by_bucket(packed: Iterable[pa.RecordBatch]) -> list[list[Packed]]:
+    rows: list[list[Packed]] = [[] for _ in range(BUCKETS)]
+    for out in packed:
+        for row in out.to_pylist():
+            number = labels(BUCKETS).index(row.pop("bucket"))
+            rows[number].append(Packed(**row))
+    return rows
 
 
 def batches(tables: dict[str, pa.Table], rows: int) -> list[dict[str, pa.Table]]:

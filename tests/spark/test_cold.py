@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from braided.spark.cold import cold_pieces
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
-from tests.spark.streams import read, results, run
+from tests.spark.streams import read, results, run, start
 from tests.spark.test_bucket import Cluster
 from tests.workloads import names_of, random_tables, stream
 
@@ -32,7 +34,8 @@ def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def budget(limit: int = SMALL, **options: Any) -> bd.Memory:
-    return bd.Memory(limit, defer=False, groups=16, interval="1 second", **options)
+    options = {"defer": False, "groups": 16, "interval": "1 millisecond", **options}
+    return bd.Memory(limit, **options)
 
 
 def cold_rows(made: Cluster) -> int:
@@ -42,7 +45,7 @@ def cold_rows(made: Cluster) -> int:
         piece[1]
         for meta in metas
         for groups in meta.spilled["pieces"]
-        for _, inputs in groups
+        for _, inputs, *_ in groups
         for pieces in inputs
         for piece in pieces
     )
@@ -94,25 +97,83 @@ def test_oracle_promises_and_cold_groups(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("own_root")
-def test_a_budget_comes_grows_and_must_not_go() -> None:
+def test_a_budget_comes_and_grows_and_may_go_once_all_is_hot() -> None:
     tables = random_tables(1, names_of(2), rows=90, keys=12)
     streams = [bd.Stream(n, "k") for n in tables]
     exact = bd.JoinQuery(streams)
-    batches = batches_of(tables, 9)
+    batches = batches_of(tables, 6)
     made = Cluster(exact, tables, arena=True)
-    found = [made.push(b) for b in batches[:3]]
-    for memory, part in ((budget(), batches[3:6]), (budget(80 * SMALL), batches[6:])):
-        made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(exact, memory=memory))
-        found += [made.push(b) for b in part]
+    found = [made.push(b) for b in batches[:4]]
+    made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(exact, memory=budget()))
+    found += [made.push(b) for b in batches[4:9]]
     assert cold_rows(made) > 0
-    assert_same_bag(pa.concat_tables(found), expected(exact, tables))
     for other, message in (
-        (exact, "a memory budget as before"),
-        (dataclasses.replace(exact, memory=dataclasses.replace(budget(), groups=8)), "groups=16"),
+        (exact, "the limit may differ"),
+        (dataclasses.replace(exact, memory=budget(groups=8)), "groups=16"),
     ):
+        plan, states = made.plan, copy.deepcopy(made.states)
         made.plan = dataclasses.replace(made.plan, query=other)
         with pytest.raises(bd.BraidedError, match=message):
             made.push(batches[-1])
+        made.plan, made.states = plan, states
+    made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(exact, memory=budget(80 * SMALL)))
+    found += [made.push(b) for b in batches[9:12]]
+    assert cold_rows(made) == 0
+    made.plan = dataclasses.replace(made.plan, query=exact)
+    assert len(batches) > 13
+    for batch in batches[12:]:
+        before = copy.deepcopy(made.states)
+        first = made.push(batch)
+        made.states = before
+        assert bag(first) == bag(made.push(batch))
+        found.append(first)
+    assert_same_bag(pa.concat_tables(found), expected(exact, tables))
+
+
+@pytest.mark.usefixtures("own_root")
+@pytest.mark.parametrize(("seed", "arena"), [(seed, seed % 3 > 0) for seed in range(12)])
+def test_oracle_merges_that_wait(seed: int, arena: bool) -> None:
+    """Any attempt's results with any attempt's state; idle batches in between; the rest at the end."""
+    names = names_of(2 + seed % 2)
+    tables = random_tables(seed, names, rows=(90, 50)[seed % 2], keys=12)
+    streams = [stream(n, "40 us") if seed % 3 == 1 else bd.Stream(n, "k") for n in names]
+    flush: Any = ("adaptive-global", "state-spill", "hash-merge")[seed % 3]
+    plan: Any = ("mjoin", "linear")[seed // 2 % 2]
+    query = bd.JoinQuery(streams, plan=plan, memory=budget(defer=True, flush=flush))
+    made = Cluster(query, tables, arena=arena)
+    found, cold = [], 0
+    for number, batch in enumerate(batches_of(tables, 6)):
+        for step in (functools.partial(made.push, batch), made.beat)[: 1 + number % 2]:
+            before = copy.deepcopy(made.states)
+            first = step()
+            if number % 3 != 2:
+                made.states = before  # the first attempt's state is lost, its results are not
+                assert bag(first) == bag(step())
+            found.append(first)
+        cold = max(cold, cold_rows(made))
+    assert cold > 0
+    if seed % 4 == 3:  # the next batch settles all
+        made.plan = dataclasses.replace(made.plan, query=dataclasses.replace(query, memory=budget()))
+        found.append(made.beat())
+    owed = made.owed()
+    assert seed % 4 < 3 or not owed.num_rows
+    assert bag(owed) == bag(made.owed())
+    assert_same_bag(pa.concat_tables([*found, owed]), expected(query, tables))
+
+
+@pytest.mark.usefixtures("own_root")
+def test_silent_streams_let_merges_happen_until_nothing_is_owed() -> None:
+    rng = np.random.default_rng(1)
+    tables = {n: pa.table({"k": rng.integers(0, 100, 400), "v": ["x" * 20] * 400}) for n in "abc"}
+    query = bd.JoinQuery([bd.Stream(n, "k") for n in "abc"], memory=budget(3 * SMALL, defer=True))
+    made = Cluster(query, tables, arena=True)
+    found = [made.push(b) for b in batches_of(tables, 8)]
+    before = sum(f.num_rows for f in found)
+    beats = [made.beat() for _ in range(20)]
+    wanted = expected(query, tables)
+    assert before < wanted.num_rows
+    assert sum(b.num_rows > 0 for b in beats) > 2, "one group at a time"
+    assert_same_bag(pa.concat_tables([*found, *beats]), wanted)
 
 
 @pytest.mark.usefixtures("own_root")
@@ -193,7 +254,7 @@ def test_a_streaming_join_within_a_budget(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("memory", "message"),
     [
-        (bd.Memory("1 MB", defer=True), "not available on Spark yet"),
+        (bd.Memory("1 MB", flush="largest"), "not available on Spark; use"),
         (bd.Memory("1 MB", flush="rpj"), "not available on Spark; use"),
     ],
 )
@@ -211,3 +272,45 @@ def test_a_batch_join_within_a_budget(spark: Any) -> None:
     query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=bd.Memory("100 kB"))
     got = bd.spark.join(query, frames, buckets=2).count()
     assert got == expected(query, tables).num_rows
+
+
+def test_results_keep_coming_while_every_source_is_silent(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    tables = {n: pa.table({"k": rng.integers(0, 300, 900), "v": ["x" * 50] * 900}) for n in "abc"}
+    for n, table in tables.items():
+        for part in range(3):
+            add_file(tmp_path / n, part, table.slice(300 * part, 300))
+    streams = [bd.Stream(n, "k", window="unbounded") for n in tables]
+    query = bd.JoinQuery(streams, memory=bd.Memory("64 kB", defer=True))
+    wanted = bag(expected(bd.JoinQuery(streams), tables))
+    joined = bd.spark.join(query, read(spark, tmp_path, tables), buckets=2)
+
+    done = run(joined, tmp_path)  # until all input is used up; then nothing runs
+    early, owed = results(tmp_path), bd.spark.finish(str(tmp_path / "checkpoint"), spark=spark).toArrow()
+    assert bd.spark.metrics(done).spilled_bytes > 0
+    assert 0 < owed.num_rows < wanted.total(), (early.num_rows, owed.num_rows, wanted.total())
+    assert bag(early) + bag(owed) == wanted
+
+    live = start(joined, tmp_path)  # live, on the same checkpoint: only the heartbeat brings rows now
+    try:
+        grown, deadline = [early.num_rows], time.monotonic() + 120
+        while grown[-1] < wanted.total() and time.monotonic() < deadline:
+            time.sleep(0.2)
+            grown.append(max(grown[-1], results(tmp_path).num_rows))
+    finally:
+        live.stop()
+    assert len(set(grown)) > 2, "in several batches"
+    assert bag(results(tmp_path)) == wanted
+    assert bd.spark.finish(str(tmp_path / "checkpoint"), spark=spark).count() == 0
+
+
+def test_finish_says_what_it_cannot_do(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(bd.BraidedError, match="no state of one Braided join can be read"):
+        bd.spark.finish(str(tmp_path / "nowhere"), spark=spark)
+    tables = {n: pa.table({"k": [1]}) for n in "ab"}
+    for n, table in tables.items():
+        add_file(tmp_path / n, 0, table)
+    query = bd.JoinQuery([bd.Stream(n, "k", window="unbounded") for n in tables])
+    run(bd.spark.join(query, read(spark, tmp_path, tables), buckets=2), tmp_path)
+    with pytest.raises(bd.BraidedError, match=r"owes nothing.*defer=True"):
+        bd.spark.finish(str(tmp_path / "checkpoint"), spark=spark)

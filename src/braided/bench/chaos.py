@@ -6,16 +6,20 @@ themselves in mid-task, executors of a cluster may be killed, and tasks may dawd
 attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
 input. With two keys (a and b by one, b and c by another) the join runs in two stages; workers of both die.
 With promises there are no windows; at the end the state must also hold just the rows that may still join.
+With a limit memory has no room for all rows; with `--defer` merges wait, and what is owed at the end is asked
+for.
 
     python -m braided.bench.chaos --kills 20 --seed 1
     python -m braided.bench.chaos --kills 5 --seed 1 --suicide --keys 2
     python -m braided.bench.chaos --kills 10 --seed 1 --suicide --promises
+    python -m braided.bench.chaos --kills 10 --seed 1 --suicide --limit 100000 --defer
     python -m braided.bench.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -67,6 +71,8 @@ class Report:
     executor_kills: int = 0
     second_attempts: int = 0
     live: Live | None = None
+    spilled: int | None = None  # most rows in cold groups, where there is a budget
+    owed: int = 0  # results that were asked for at the end
 
     @property
     def right(self) -> bool:
@@ -79,6 +85,7 @@ class Report:
             f"{self.second_attempts} batches with two attempts at once, {self.seconds:.0f} s: "
             f"{self.expected:,} results expected, missing {self.missing}, doubled {self.doubled}"
             + (f"; {self.live}" if self.live else "")
+            + (f"; cold {self.spilled:,} rows, owed at the end {self.owed:,}" if self.spilled else "")
         )
 
 
@@ -134,9 +141,12 @@ def campaign(
     done = to_the_end(lambda: start(root, master, trouble, work), log, kills, until)
     missing, doubled, expected = compare(root, work)
     seconds, seconds_begun = time.perf_counter() - began, len(list(root.glob("second-attempt-*")))
+    spilled = int((root / "spilled").read_text()) if (root / "spilled").exists() else None
+    owed = sum(pq.read_metadata(path).num_rows for path in (root / "owed").glob("*.parquet"))
     return Report(
-        done, done + 1, expected, missing, doubled, seconds, executors, seconds_begun, live(root, work)
-    )
+        done, done + 1, expected, missing, doubled, seconds, executors, seconds_begun, live(root, work),
+        spilled, owed,
+    )  # fmt: skip
 
 
 def start(root: Path, master: str, trouble: Trouble, work: Work) -> Popen[bytes]:
@@ -176,7 +186,7 @@ def _kill_executor(rng: random.Random) -> int:
 def compare(root: Path, work: Work) -> tuple[int, int, int]:
     """Missing and doubled rows against DuckDB, and how many there should be."""
     got: Counter[Any] = Counter()
-    for path in committed_files(root / "out"):
+    for path in [*committed_files(root / "out"), *(root / "owed").glob("*.parquet")]:
         table = pq.read_table(path, columns=list(work.columns))
         got.update(zip(*(table[c].to_pylist() for c in work.columns), strict=True))
     wanted = Counter(_asked(root, work, work.wanted))
@@ -235,10 +245,24 @@ def child(root: Path, master: str, trouble: Trouble, work: Work) -> None:
         writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
     )
     streaming.awaitTermination()
+    if work.query().memory is not None:
+        told = [json.loads(p.json)["observedMetrics"]["braided"] for p in streaming.recentProgress]
+        cold = [sum(_spilled(work, v) for v in report["buckets"]) for report in told]
+        (root / "spilled").write_text(str(max(cold, default=0)))
+    if work.defer:
+        bd.spark.finish(str(root / "checkpoint")).write.mode("overwrite").parquet(str(root / "owed"))
     if work.live is not None:
         rows = bd.spark.inspect_state(str(root / "checkpoint")).rows
         (root / "live").write_text(str(sum(rows.values())))
     spark.stop()
+
+
+def _spilled(work: Work, numbers: list[int | None]) -> int:
+    """Rows in a bucket's cold groups, out of its numbers."""
+    from braided.spark.measures import names  # noqa: PLC0415
+
+    named = zip(names(work.query().names), numbers, strict=False)
+    return sum(n or 0 for name, n in named if name.endswith(".spilled_rows"))
 
 
 def _troubled(root: Path, trouble: Trouble) -> Pass:
@@ -286,10 +310,12 @@ def main() -> None:
     options.add_argument("--master", default="local[2,4]", help='Spark\'s master, or "cluster"')
     options.add_argument("--keys", type=int, choices=LAST_KEY, default=1, help="two make two stages")
     options.add_argument("--promises", action="store_true", help="punctuated streams without windows")
+    options.add_argument("--limit", type=int, default=0, help="bytes of memory")
+    options.add_argument("--defer", action="store_true", help="with a limit: merges wait")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     trouble = Trouble(given.suicide, given.dawdle)
-    work = Promised() if given.promises else Windowed(given.keys)
+    work = Promised() if given.promises else Windowed(given.keys, given.limit, given.defer)
     if given.child is not None:
         child(given.child, given.master, trouble, work)
         return

@@ -4,6 +4,7 @@
 without windows, one unique and two punctuated: rows go, closed keys are kept and chunks are written anew all
 the time. There the sink must also hold one announcement of each complete key, and the state store just the
 rows that may still join: both are counted out of the whole input, by the rules of `docs/promises.md`.
+`Windowed` may have a memory budget; with `defer` what is owed at the end is asked for.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Work(ABC):
 
     columns: ClassVar[tuple[str, ...]]  # of the sink, to be compared
     live: ClassVar[str | None] = None  # SQL: how many rows the state must hold at the end, and of how many
+    defer: bool = False  # whether results may be owed at the end
 
     @property
     @abstractmethod
@@ -60,12 +62,14 @@ class Windowed(Work):
     """Files of random size, in order of time."""
 
     keys: int = 1
+    limit: int = 0  # bytes of memory; 0: no budget
+    defer: bool = False
     columns: ClassVar[tuple[str, ...]] = ("a_v", "b_v", "c_v")
 
     @property
     def flags(self) -> list[str]:
         """As options of the command line."""
-        return ["--keys", str(self.keys)]
+        return ["--keys", str(self.keys), "--limit", str(self.limit), *(["--defer"] if self.defer else [])]
 
     @property
     def schemas(self) -> dict[str, str]:
@@ -84,7 +88,9 @@ class Windowed(Work):
         """The join, on one key or two."""
         window = f"{WINDOW_S} seconds"
         streams = [bd.Stream(n, key="k", time="t", window=window, lateness="0 seconds") for n in NAMES]
-        return bd.JoinQuery(streams, on=None if self.keys == 1 else [("a.k", "b.k"), LAST_KEY[self.keys]])
+        on = None if self.keys == 1 else [("a.k", "b.k"), LAST_KEY[self.keys]]
+        memory = bd.Memory(self.limit, defer=self.defer) if self.limit else None
+        return bd.JoinQuery(streams, on=on, memory=memory)
 
     def generate(self, root: Path, batches: int, seed: int) -> None:
         """Keys at random."""

@@ -75,7 +75,7 @@ def compare(rows: int, plan: str, *, defer: bool | None = None) -> Report:
 def run(rows: int, plan: Any, limit: int | None, defer: bool | None, watch: bool) -> dict[str, Any]:
     """Join random rows in this process; what it took, and a sum over all results."""
     warm_up()
-    tables = _tables(rows)
+    tables = random_tables(rows)
     batches = [
         {n: t.slice(i * rows // BATCHES, rows // BATCHES) for n, t in tables.items()} for i in range(BATCHES)
     ]
@@ -119,7 +119,8 @@ def _sum(table: pa.Table) -> int:
     return int((mixed * (mixed >> np.uint64(7))).sum()) % _MODULUS
 
 
-def _tables(rows: int) -> dict[str, pa.Table]:
+def random_tables(rows: int) -> dict[str, pa.Table]:
+    """Three streams of random keys."""
     rng = np.random.default_rng(1)
     return {
         n: pa.table(

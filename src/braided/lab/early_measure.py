@@ -26,13 +26,13 @@ import pyarrow.compute as pc
 import braided as bd
 from braided.lab.early_arrivals import KEY, ROW_ID, Floats, Source, expected
 from braided.policies.flush.question import Decision
+from braided.query.memory import LIVE_SHARE
 from braided.runtime.engine import Engine
 from braided.runtime.spilling import Spilling
 from braided.state.keys import Int64s
 from braided.state.side import Rows
 from braided.state.spill import Piece, Spill
 
-LIVE_SHARE = 0.75  # of the limit, for rows that are found: see `runtime.spilling`
 STORED_BYTES = 40  # of a row, besides its columns
 
 
@@ -115,11 +115,11 @@ class PacedSpilling(Spilling):
     def __init__(
         self, engine: Engine, clock: Clock, costs: Costs, *, managed: bool = False, along: bool = True
     ) -> None:
-        super().__init__(engine.query, engine.tree, clock)
-        self.disk = PacedSpill(self._memory.directory, clock, costs)
-        self._spill = self.disk
+        assert engine.query.memory is not None
+        self.disk = PacedSpill(engine.query.memory.directory, clock, costs)
+        super().__init__(engine.query, engine.tree, clock, self.disk)
         self._managed = managed
-        self._along = (self._along or managed) and along
+        self.along = (self.along or managed) and along
         self.stored = 0  # rows that arrived at any operator
 
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
@@ -130,12 +130,12 @@ class PacedSpilling(Spilling):
     def _decision(self, *, idle: bool) -> Decision:
         if not self._managed:
             return super()._decision(idle=idle)
-        memory = self._memory
-        self._memory = dataclasses.replace(memory, flush="adaptive-global", state_manager=True)
+        memory = self.memory
+        self.memory = dataclasses.replace(memory, flush="adaptive-global", state_manager=True)
         try:
             return super()._decision(idle=idle)
         finally:
-            self._memory = memory
+            self.memory = memory
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class _Run:
             "results_at_input_end": self._curve[-1][1],
             "flushed_rows": self.spilling.flushed_rows,
             "read_rows": self.spilling.read_rows,
-            "merges": self.spilling.merges,
+            "merges": self.spilling.merges.number,
             "peak_bytes": self._held,
         }
 

@@ -5,8 +5,9 @@
 | inputs | 9 | four, of which 4, 3, 2, 1 are slow and bursty | flush policies; the flush policy alone |
 | parts | - | four bursty | the state manager with another flush policy, and as in the paper; XJoin |
 | uniform | - | four bursty, keys without buckets: the other reading of VII | flush policies |
-| alpha, keeping | 7, 8 | four bursty | adaptive-global with the state manager |
-| memory, flush | 10, 11 | four bursty | the same, state-spill, hash-merge |
+| alpha, keeping | 7, 8 | four bursty; D steady | adaptive-global with the state manager |
+| memory | 10 | four bursty; A and B steady | the same, state-spill, hash-merge |
+| flush | 11 | four bursty | the same, state-spill, hash-merge |
 | ratio | 12 | four steady, results twice or four times the input at every join | the same, state-spill |
 | joins | 13 | six or seven bursty | the same, state-spill, hash-merge |
 | batches | - | four bursty; rows are taken less often, so inputs count as silent later | flush policies |
@@ -118,12 +119,17 @@ def cases(given: Mapping[str, Any], size: Mapping[str, Any]) -> Iterator[Case]:
         name = f"{4 - len(calm)} bursty"
         yield Case("inputs", name, replace(four, calm=calm), rivals, some, share)
     yield Case("uniform", "4 bursty", replace(four, buckets=False), rivals, few, share)
-    for alpha in size["alphas"]:
-        yield Case("alpha", f"{alpha:g}", four, _settings(OURS), few, share, {"alpha": alpha})
-    for keeping in size["keepings"]:
-        yield Case("keeping", keeping, four, _settings(OURS), few, share, {"statistics": keeping})
-    for memory in size["memory_shares"]:
-        yield Case("memory", f"{memory:g}", four, three, few, memory)
+    for calm in ("", "D"):
+        rows, said = replace(four, calm=calm), _steady(calm)
+        for alpha in size["alphas"]:
+            yield Case("alpha", f"{alpha:g}{said}", rows, _settings(OURS), few, share, {"alpha": alpha})
+        for keeping in size["keepings"]:
+            yield Case(
+                "keeping", f"{keeping}{said}", rows, _settings(OURS), few, share, {"statistics": keeping}
+            )
+    for calm in ("", "AB"):
+        for memory in size["memory_shares"]:
+            yield Case("memory", f"{memory:g}{_steady(calm)}", replace(four, calm=calm), three, few, memory)
     for flush in size["flush_shares"]:
         yield Case("flush", f"{flush:g}", four, three, few, share, {"flush_share": flush})
     for ratio in size["join_ratios"]:
@@ -139,6 +145,11 @@ def cases(given: Mapping[str, Any], size: Mapping[str, Any]) -> Iterator[Case]:
     drivers = {name: Setting(driver=name, plan="mjoin") for name in get_args(DriverStream)}
     yield Case("drivers", "4 bursty", four, drivers, few, share)
     yield Case("real time", "4 bursty", four, rivals, 1, share)
+
+
+def _steady(calm: str) -> str:
+    """What a variation's name says of inputs that are steady."""
+    return f", {' and '.join(calm)} steady" if calm else ""
 
 
 def _settings(*names: str) -> dict[str, Setting]:

@@ -115,6 +115,8 @@ class Statistics:
     rationing: RationingStatistics | None = None
     exact_again: int | None = 0
     spilled_bytes: int = 0
+    owed: int = 0
+    disk_decision: str = ""
     punctuations_out: int = 0
     driver_streams: tuple[str, ...] = ()
     probe_orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
@@ -137,6 +139,8 @@ class Statistics:
             "rationing": dataclasses.asdict(self.rationing) if self.rationing else None,
             "exact_again": self.exact_again,
             "spilled_bytes": self.spilled_bytes,
+            "owed": self.owed,
+            "disk_decision": self.disk_decision,
             "punctuations_out": self.punctuations_out,
             "driver_streams": list(self.driver_streams),
             "probe_orders": {name: list(order) for name, order in self.probe_orders.items()},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
+from braided.query.expected_state import expected_state
 from braided.query.plan_tree import Plan, label, leaves
+from braided.query.warnings import warnings
 
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
@@ -16,8 +18,14 @@ if TYPE_CHECKING:
 _NEXT, _LAST = "├─ ", "└─ "
 
 
-def explain(query: JoinQuery) -> str:
-    """The plan, in words and as a tree."""
+def explain(
+    query: JoinQuery,
+    rates: Mapping[str, float] | None = None,
+    row_bytes: Mapping[str, float] | None = None,
+    buckets: int | None = None,
+) -> str:
+    """The plan, in words and as a tree; with rates also how large the state will be; then warnings."""
+    state = expected_state(query, rates, row_bytes, buckets)
     lines = [
         f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
         f"A result is one row of each stream{_keyed(query)}"
@@ -30,6 +38,8 @@ def explain(query: JoinQuery) -> str:
         _policies(query),
         *_overload(query),
         *_memory(query),
+        *(state.lines() if state else ()),
+        *(f"Warning: {said}." for said in (*warnings(query), *(state.warnings() if state else ()))),
     ]
     return "\n".join(lines)
 
@@ -102,10 +112,6 @@ def _conditions(query: JoinQuery) -> list[str]:
         lines.append(f"within: {second} comes from {low} to {high} after {first}")
     if query.where is not None:
         lines.append(f"where: {query.where}")
-    if query.keyless:
-        lines.append(
-            "Warning: without a key every pair of rows inside the bounds is compared, in one bucket."
-        )
     if any(s.promises for s in query.streams) and not query.promises:
         why = "windows count rows" if query.counts else "streams have no key in common"
         lines.append(f"What streams promise is not used, because {why}.")

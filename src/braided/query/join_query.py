@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from braided.query import condition, explain
+from braided.query import condition, diagram, explain
 from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import (
@@ -155,9 +155,23 @@ class JoinQuery(PlainDict):
         pairs: Iterable[tuple[str, str]] = self.select  # type: ignore[assignment]
         return tuple((name, *source.split(".", 1)) for name, source in pairs)  # type: ignore[misc]
 
-    def explain(self) -> str:
-        """The plan, in words and as a tree."""
-        return explain.explain(self)
+    def explain(
+        self,
+        *,
+        rates: Mapping[str, float] | None = None,
+        row_bytes: Mapping[str, float] | None = None,
+        buckets: int | None = None,
+    ) -> str:
+        """The plan, in words and as a tree, and what may go wrong.
+
+        With `rates` (rows a second) also how many rows will be stored; with `row_bytes` (the bytes of a row's
+        columns) how much memory that takes; with `buckets` how much of it is in each.
+        """
+        return explain.explain(self, rates, row_bytes, buckets)
+
+    def diagram(self) -> str:
+        """The plan as a Mermaid flowchart; `braided.query.svg.diagram_svg` draws the same."""
+        return diagram.mermaid(self)
 
     def fingerprint(self) -> str:
         """Identifies the query's meaning; plan, tuning and budgets are not meaning."""

@@ -15,6 +15,7 @@ Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"
 Keeping = Literal["recent", "average", "ewma"]
 Lineage = Literal["carried", "recomputed"]
 LEAST_BYTES = 1 << 12
+LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _GROUPS = tuple(1 << bits for bits in range(1, 11))
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)

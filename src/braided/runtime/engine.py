@@ -108,14 +108,16 @@ class Engine:
         """`allocate` gives each stream's arrays their place; `expire_after` forgets after a batch too.
 
         Without `expire_after` rows only expire when the next batch begins, so that the last batch can be
-        taken back (unless rows were purged). Without `measures` the caller says how long batches take. With
-        `repeatable` nothing runs in the background. `part` is this engine's part of a join that is spread
-        over several; `subplan` are the operators it runs, if not all: `results` are then the rows it hands
-        on. Rows that a memory budget has no room for go to `store` (None: files). `policies`, `rationing`,
-        `state_windows` (see `Tree`) and `clock` are for tests and the lab.
+        taken back (unless rows were purged), and the caller makes room for the next one. Without `measures`
+        the caller says how long batches take. With `repeatable` nothing runs in the background. `part` is
+        this engine's part of a join that is spread over several; `subplan` are the operators it runs, if not
+        all: `results` are then the rows it hands on. Rows that a memory budget has no room for go to `store`
+        (None: files). `policies`, `rationing`, `state_windows` (see `Tree`) and `clock` are for tests and the
+        lab.
         """
         self.query = query
         self._expire_after, self._measures, self._part = expire_after, measures, part
+        self._repeated = not expire_after  # any attempt at a batch may be the one that counts
         self.watch = Stopwatch()  # of the latest batch
         self.bounds = query.bounds
         self.tree = Tree(
@@ -232,8 +234,11 @@ class Engine:
 
         `handed` are intermediate rows that other engines made in this batch; they are never judged.
         """
-        later = self._later(arrivals)
-        yield from self.watch.each("batch", self._run(arrivals, later, piece_rows, handed, eager=eager))
+        later, tasks = self._later(arrivals), None
+        if self.spilling is not None and self._repeated:
+            tasks = self.spilling.planned(self.watermark.us, idle=all(a is None for a in arrivals))
+        run = self._run(arrivals, later, piece_rows, handed, tasks=tasks, batch=True, eager=eager)
+        yield from self.watch.each("batch", run)
         if self._measures:
             batch_us = self.watch.us("accept") + self.watch.us("batch")
             self.rationing.measured(batch_us / 1e6, self.watch.us("probing") / 1e6, self.probes)
@@ -241,6 +246,11 @@ class Engine:
     def _later(self, arrivals: Sequence[Arrival | None]) -> Watermark:
         """The watermark once these have been processed."""
         return self.watermark.after([a.newest_us if a else None for a in arrivals])
+
+    def make_room(self, arrivals: Sequence[Arrival | None]) -> None:
+        """Flush what a memory budget has no room for, if a batch like this one is to be stored."""
+        if self.spilling is not None:
+            self.spilling.make_room(sum(_room(a.rows) for a in arrivals if a))
 
     def before(self, *, idle: bool = False, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
         """Steps that are due before the next batch: each has results of its own, whole or not at all.
@@ -258,7 +268,7 @@ class Engine:
         if self.spilling is not None:
             for tasks in self.spilling.finishing():
                 yield self._run(self._nothing, self.watermark, piece_rows, tasks=tasks, eager=False)
-        yield self._run(self._nothing, self.watermark.at_end(), piece_rows, eager=False)
+        yield self._run(self._nothing, self.watermark.at_end(), piece_rows, batch=True, eager=False)
 
     @property
     def _nothing(self) -> list[Arrival | None]:
@@ -285,6 +295,8 @@ class Engine:
             rationing=self.rationing.statistics(),
             exact_again=self.rationing.exact_since,
             spilled_bytes=self.spilling.bytes if self.spilling else 0,
+            owed=self.spilling.owed_combinations if self.spilling else 0,
+            disk_decision=self.spilling.last_reason if self.spilling else "",
             punctuations_out=self.closures.announcements if self.closures else 0,
             driver_streams=tuple(names[p.driver] for names, p in plans),
             probe_orders={names[p.driver]: tuple(names[s] for s in p.order) for names, p in plans},
@@ -313,8 +325,8 @@ class Engine:
                     names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in found
                 ]
                 yield f"  probes {', then '.join(said)}"
-        if self.spilling is not None and self.spilling.decisions:
-            yield f"on disk: {self.spilling.bytes:,} bytes; {self.spilling.decisions[-1].reason}"
+        if self.spilling is not None and self.spilling.last_reason:
+            yield f"on disk: {self.spilling.bytes:,} bytes; {self.spilling.last_reason}"
 
     def put(self, stream: StreamState, pieces: Sequence[Rows]) -> None:
         """Put saved rows back into a stream's state, once the newest times are set."""
@@ -338,12 +350,14 @@ class Engine:
         handed: Mapping[Plan, Rows] | None = None,
         *,
         tasks: Tasks | None = None,
+        batch: bool = False,
         eager: bool,
     ) -> Iterator[pa.Table]:
         self._expire(self.watermark, arrivals)
         if self.spilling is not None:
-            self.spilling.make_room(sum(_room(a.rows) for a in arrivals if a))
-            self.spilling.begin(tasks or {}, self.watermark.us)
+            if not self._repeated:
+                self.make_room(arrivals)
+            self.spilling.begin(tasks or {}, self.watermark.us, batch=batch)
         self._count_dead()
         if self.rationing.catch_up(self.tree, self.watermark.us, self.regulation.floors_us):
             self._count_dead()
@@ -372,7 +386,7 @@ class Engine:
         self.probes = self.tree.done(before, arriving)
         self.rationing.end(self.batches, self.probes, later.clock_us)
         complete = self._commit(arrivals, later, found)
-        self.batches += tasks is None
+        self.batches += batch
         if complete is not None and isinstance(self._builder, Results):
             yield self._builder.punctuations(complete)
 
@@ -502,6 +516,8 @@ class Engine:
         retention_us = self.bounds.retention_us(i)
         floor_us = self.regulation.floors_us[i]
         if retention_us >= INFINITE_US or watermark_us == NONE_US or not self._windowed:
+            return floor_us
+        if self.spilling is not None and self.query.names[i] in self.spilling.keeps:
             return floor_us
         return max(floor_us, watermark_us - retention_us)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.values import plain
+from braided.runtime import spill_checkpoint
 from braided.runtime.engine import Counters, Engine, StreamState
 from braided.state import codec
 from braided.state.keys import Bools, Int64s
@@ -46,7 +47,7 @@ def save(engine: Engine) -> bytes:
         for name, numbers in arrays.items():
             parts[f"{_CLOSURES}{name}"] = (_NUMBERS, [pa.record_batch([pa.array(numbers)], schema=_NUMBERS)])
     if engine.spilling is not None:
-        meta["spilling"], spilled = engine.spilling.kept()
+        meta["spilling"], spilled = spill_checkpoint.kept(engine.spilling)
         parts.update({f"{_SPILLED}{name}": (rows[0].schema, rows) for name, rows in spilled.items()})
     return codec.encode(meta, parts)
 
@@ -95,7 +96,7 @@ def _load_spilled(
 ) -> None:
     spilled = {n.removeprefix(_SPILLED): p[1] for n, p in parts.items() if n.startswith(_SPILLED)}
     if engine.spilling is not None and same and "spilling" in meta:
-        engine.spilling.restore(meta["spilling"], spilled)
+        spill_checkpoint.restore(engine.spilling, meta["spilling"], spilled)
     elif spilled:
         raise InvalidValue(
             "this state has rows on disk that owe results; restore it with the plan and a memory budget as "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from braided.spark.builder import conf, session
     from braided.spark.diagnosis import why
+    from braided.spark.finishing import finish
     from braided.spark.measures import JoinMetrics, metrics
     from braided.spark.pipeline import join
     from braided.spark.stored import StoredState, inspect_state
@@ -22,6 +23,7 @@ _HOMES = {
     "StoredState": "stored",
     "XmlSource": "xml_source",
     "conf": "builder",
+    "finish": "finishing",
     "inspect_state": "stored",
     "join": "pipeline",
     "metrics": "measures",
@@ -57,6 +59,7 @@ __all__ = [
     "StoredState",
     "XmlSource",
     "conf",
+    "finish",
     "inspect_state",
     "join",
     "metrics",

@@ -24,6 +24,7 @@ import pyarrow as pa
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.query.values import plain
+from braided.runtime import spill_checkpoint
 from braided.runtime.closures import Closures
 from braided.runtime.engine import Counters, Engine
 from braided.runtime.intake import Arrival
@@ -40,7 +41,7 @@ from braided.spark.repack import late_blob
 from braided.spark.skew import hottest_rows
 from braided.spark.store import Meta, State, StreamMeta
 from braided.state.keys import Int64s
-from braided.state.side import Rows, SideState
+from braided.state.side import BOTTOMLESS_US, Rows, SideState
 from braided.state.storable import no_rows
 
 _NO_ROWS = Rows(pa.RecordBatch.from_pylist([], pa.schema([])), np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -95,6 +96,13 @@ class Bucket:
         finally:
             arena.close()
 
+    def owed(self) -> Iterator[bytes]:
+        """Blobs of all results that wait, if nothing more arrives; the state is as good as gone then."""
+        meta = self._meta()
+        engine = self._engine(meta, Arena(None, meta.fingerprint))
+        for table in itertools.chain.from_iterable(engine.finish()):
+            yield from self._blobs(table)
+
     def _run(
         self, packed: Sequence[Packed], arena: Arena, *, finish: bool
     ) -> Iterator[tuple[bytes | None, list[int | None] | None]]:
@@ -116,6 +124,9 @@ class Bucket:
                 yield from ((blob, None) for blob in self._blobs(table))
             return
         self._measure(meta, engine, packed)
+        if engine.spilling is not None:  # any attempt may, as it likes: the results of this batch are out
+            engine.make_room(arrivals)
+            engine.spilling.decide_next()
         previous, meta.token = meta.token, new_token()
         if self._rebuilds and (self._plan.query.promises or self._plan.query.memory is not None):
             previous = ""  # chunks that are not committed say where rows lie now
@@ -148,7 +159,12 @@ class Bucket:
             clock = BatchClock(**meta.clock)
             seconds = clock.seconds(min(began), time.time_ns() // 1000)
             meta.clock = dataclasses.asdict(clock)
+        if began and not self._idle(packed):
             engine.rationing.measured(seconds, self.probing_seconds, engine.probes, self._ahead_seconds)
+
+    def _idle(self, packed: Sequence[Packed]) -> bool:
+        """Whether only time has passed."""
+        return all(p.stream == NO_STREAM for p in packed)
 
     def _arena_plan(self) -> ArenaPlan:
         """Engines with count windows are rebuilt: their state is small, and they wait with rows."""
@@ -190,7 +206,7 @@ class Bucket:
             engine.tree.restore(meta.learned)
         engine.rationing.restore(meta.rationing, same_plan=self._same_plan(meta))
         if engine.spilling is not None and meta.spilled:
-            engine.spilling.restore_numbers(meta.spilled, ColdPiece.of)
+            spill_checkpoint.restore_numbers(engine.spilling, meta.spilled, ColdPiece.of)
         if engine.closures is not None and meta.closures:
             engine.closures.restore(meta.closures["said"], self._closed_keys(meta))
         return engine
@@ -198,6 +214,7 @@ class Bucket:
     def _empty_engine(self, meta: Meta, arena: Arena) -> Engine:
         query = self._plan.query
         part = Part(self._number, self._plan.buckets)
+        ended_us = BatchClock(**meta.clock).ended_us or 0
         engine = Engine(
             query,
             allocate=arena.allocate,
@@ -206,7 +223,7 @@ class Bucket:
             repeatable=True,  # each batch may run in another process, and a repeated run gives the same bag
             part=part,
             subplan=self._plan.subplan,
-            clock=lambda: float(meta.batches),  # a second is a batch: no clock decides anything
+            clock=lambda: ended_us / 1e6,  # no clock that is read in a batch decides anything in it
             store=ColdGroups(self._chunks(meta)) if self._keeps_state else None,
         )
         engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
@@ -219,6 +236,8 @@ class Bucket:
         for name, said, stream in zip(self._plan.query.names, meta.streams, engine.streams, strict=True):
             if stream is None:  # joined by another stage
                 continue
+            if not stream.side.purges:
+                chunks.without_gone(said.chunks)
             batches = [chunks.read(name, c, stream.layout.stored_schema) for c in said.chunks]
             engine.put(stream, [stream.intake.stored(batch) for batch in batches])
             if stream.side.purges:
@@ -229,6 +248,8 @@ class Bucket:
             return
         for source, side in engine.tree.intermediates:
             kept = meta.intermediates[source.name]
+            if not side.purges:
+                chunks.without_gone(kept)
             engine.tree.put(source, [chunks.read(source.name, c, source.schema) for c in kept])
             if side.purges:
                 chunks.gone_again(kept, side)
@@ -379,8 +400,11 @@ class Bucket:
         self._write_intermediates(meta, engine, chunks)
         if engine.closures is not None:
             self._write_closures(meta, engine.closures, chunks)
+        meta.spilled = {}
         if engine.spilling is not None:
-            meta.spilled = engine.spilling.numbers()
+            meta.spilled = spill_checkpoint.numbers(engine.spilling)
+            if engine.spilling.defers:
+                meta.spilled["plan"] = self._plan.kept()
         meta.results, meta.batches = engine.results, engine.batches
         meta.learned = engine.tree.kept()
         meta.regulation, meta.rationing = engine.regulation.kept(), engine.rationing.kept()
@@ -403,6 +427,7 @@ class Bucket:
                 chunks.remove(kept, list(kept))
             meta.intermediates = {}
         meta.plan = plain(self._plan.query.tree)
+        owed = engine.spilling.keeps if engine.spilling is not None else set()
         for source, side in tree.intermediates:
             kept = meta.intermediates.setdefault(source.name, [])
             mark = tree.marks.get(source.node)
@@ -410,7 +435,8 @@ class Bucket:
                 chunks.remove(kept, list(kept))
                 mark = None
             entered = side.contents(mark.count if mark else 0)
-            chunks.keep(kept, entered, side, (), engine.watermark.us, mark)
+            oldest_us = BOTTOMLESS_US if source.node in owed else engine.watermark.us
+            chunks.keep(kept, entered, side, (), oldest_us, mark)
 
 
 def _share(packed: Sequence[Packed]) -> Share:

@@ -83,6 +83,17 @@ class Chunks:
             ) from None
         return data, batch
 
+    def without_gone(self, chunks: list[Chunk]) -> None:
+        """Rows no longer go by key: write chunks that say which have gone anew, without them."""
+        for i, chunk in enumerate(chunks):
+            if not chunk.gone_rows:
+                continue
+            batch = self.load(chunk.number, "a chunk with rows that have gone", chunk.rows)[1]
+            batch = batch.filter(pa.array(~_unpacked(chunk.gone, chunk.rows)))
+            self._state.remove_chunk(chunk.number)
+            data = blobs.encode(batch, compressed=True)
+            chunks[i] = Chunk(self.put(data), batch.num_rows, chunk.newest_us, len(data))
+
     def gone_again(self, chunks: Sequence[Chunk], side: SideState) -> None:
         """A side was filled from its chunks: mark the rows that had gone, and say where each chunk lies."""
         at = side.first

@@ -34,6 +34,7 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
     yield from _rows(seen)
     yield from _half_joins(seen)
     yield from _rationing(seen)
+    yield from _spilled(seen)
     if seen.hottest_key_share > max(0.1, 2 / max(1, seen.buckets)):
         yield (
             f"One key brings about {100 * seen.hottest_key_share:.0f} % of the rows; all of them go to one "
@@ -93,6 +94,17 @@ def _rationing(seen: JoinMetrics) -> Iterator[str]:
         yield (
             f"About {seen.rationing.results_lost:,} results were lost to rationed probes since the start"
             f"{again}."
+        )
+
+
+def _spilled(seen: JoinMetrics) -> Iterator[str]:
+    rows = sum(s.spilled_rows for s in seen.streams.values())
+    if rows:
+        yield (
+            f"{rows:,} rows do not fit into the memory budget and lie in cold groups"
+            + (f"; about {seen.owed:,} combinations wait until they are merged" if seen.owed else "")
+            + (f" ({seen.disk_decision})" if seen.disk_decision else "")
+            + "."
         )
 
 

@@ -50,6 +50,7 @@ _GENERAL = (
     "largest_bucket_rows", "state_bytes", "state_chunks",
     "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
     "exact_again", "budget", "results_lost", "punctuations_out", "spilled_bytes",
+    "owed",
 )  # fmt: skip
 
 
@@ -81,12 +82,13 @@ def read_plan(said: str | None) -> Plan | None:
 
 
 def said(seen: Statistics) -> str | None:
-    """What a bucket has to say in words; None if nothing is rationed."""
-    if seen.rationing is None:
-        return None
-    latest = [[a.batch, a.reason, a.taken] for a in seen.rationing.adaptations[-_SAID:]]
-    known = {n: getattr(seen.rationing, n) for n in ("reason", "problem", "freshness_share")}
-    return json.dumps({**known, "adaptations": latest})
+    """What a bucket has to say in words; None if nothing is rationed, and nothing waits on disk."""
+    words: dict[str, Any] = {"disk_decision": seen.disk_decision} if seen.disk_decision else {}
+    if seen.rationing is not None:
+        latest = [[a.batch, a.reason, a.taken] for a in seen.rationing.adaptations[-_SAID:]]
+        known = {n: getattr(seen.rationing, n) for n in ("reason", "problem", "freshness_share")}
+        words |= {**known, "adaptations": latest}
+    return json.dumps(words) if words else None
 
 
 def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int | None]:
@@ -113,6 +115,7 @@ def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int 
         "results_lost": seen.rationing.results_lost if seen.rationing else 0,
         "punctuations_out": seen.punctuations_out,
         "spilled_bytes": seen.spilled_bytes,
+        "owed": seen.owed,
         **latest,
     }
     return [
@@ -304,6 +307,7 @@ def _statistics(
 ) -> Statistics:
     """The join's statistics out of combined numbers, and what the first bucket says in words."""
     tree = plan or tuple(streams)
+    words = json.loads(told[0]) if told else {}
     return Statistics(
         results=values["results"] or 0,
         driver_switches=values["driver_switches"] or 0,
@@ -329,7 +333,9 @@ def _statistics(
         exact_again=values["exact_again"],
         punctuations_out=values["punctuations_out"] or 0,
         spilled_bytes=values["spilled_bytes"] or 0,
-        rationing=_rationing(values, told),
+        owed=values["owed"] or 0,
+        disk_decision=words.get("disk_decision", ""),
+        rationing=_rationing(values, words),
     )
 
 
@@ -338,10 +344,9 @@ def _half_join(a: str, b: str, values: Mapping[str, Any]) -> HalfJoinStatistics:
     return HalfJoinStatistics(**{n: v if n == "allowance" else v or 0 for n, v in numbers.items()})
 
 
-def _rationing(values: Mapping[str, Any], told: Sequence[str]) -> RationingStatistics | None:
-    if not told:
+def _rationing(values: Mapping[str, Any], first: Mapping[str, Any]) -> RationingStatistics | None:
+    if "adaptations" not in first:
         return None
-    first = json.loads(told[0])
     return RationingStatistics(
         budget=values["budget"],
         freshness_share=first["freshness_share"],

@@ -35,6 +35,7 @@ from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.bucketing import target
 from braided.spark.builder import check_session
 from braided.spark.folders import remove_at_exit, remove_with_queries
+from braided.spark.heartbeat import Heartbeat, beats
 from braided.spark.labels import MAX_BUCKETS
 from braided.spark.measures import observation
 from braided.spark.pack import Packer
@@ -47,6 +48,7 @@ from braided.spark.workers import start_early
 
 DEFAULT_BUCKETS = 8
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
+_COLD_RATE = 300_000.0  # rows a second that come from the state store and are joined
 _log = logging.getLogger("braided")
 
 
@@ -56,6 +58,7 @@ def join(
     *,
     buckets: int = DEFAULT_BUCKETS,
     late: Literal["drop", "flag"] = "drop",
+    heartbeat: bool | None = None,
 ) -> DataFrame:
     """The join of DataFrames: streaming ones give a streaming DataFrame, batch ones a batch result.
 
@@ -63,6 +66,8 @@ def join(
     without any key has one, whatever is asked for, and says so in a warning.
     With `late="flag"` rows that come too late are handed out as rows of their own, with the name of
     their stream in the column `late_stream`; else they are only counted.
+    With `heartbeat` a batch is run every second even while all sources are silent; None: if merges may wait
+    for that (`Memory(defer=True)`). It is a source of the query, and a checkpoint's sources are fixed.
     """
     plan = _plan(query, frames, buckets, late)
     ordered = [frames[name] for name in query.names]
@@ -73,7 +78,7 @@ def join(
     )
     for stage in plan.stages():
         packed = [_packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs]
-        told = _told(stage, ordered) if ordered[0].isStreaming else []
+        told = _told(stage, ordered, heartbeat) if ordered[0].isStreaming else []
         made[stage.subplan.node] = _joined(stage, [*packed, *told])
     result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
@@ -87,10 +92,14 @@ def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
     return df.mapInArrow(_callable(pack), PACKED)
 
 
-def _told(plan: JoinPlan, frames: Sequence[DataFrame]) -> list[DataFrame]:
-    """For a first stage the newest times of the streams that it does not join itself."""
+def _told(plan: JoinPlan, frames: Sequence[DataFrame], heartbeat: bool | None) -> list[DataFrame]:
+    """For a first stage the newest times of the streams that it does not join itself; the heartbeat."""
     streams, n = plan.query.streams, len(plan.query.streams)
-    return [
+    memory = plan.query.memory
+    if heartbeat is None:
+        heartbeat = memory is not None and bool(memory.defer)
+    beating = [beats(frames[0].sparkSession).mapInArrow(_callable(Heartbeat(plan.buckets)), PACKED)]
+    return (beating if heartbeat and plan.first else []) + [
         df.select(F.col(f"`{stream.time}`")).mapInArrow(_callable(Teller(stream, i, n, plan.buckets)), PACKED)
         for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
         if plan.first and stream.name not in plan.subplan.streams and stream.time is not None
@@ -157,8 +166,6 @@ def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQ
     memory = query.memory
     if memory is None:
         return query
-    if memory.defer:
-        raise InvalidValue("join: Memory(defer=True) is not available on Spark yet; use defer=False, or None")
     if memory.one_sided:
         raise InvalidValue(
             f"join: Memory(flush={memory.flush!r}) is not available on Spark; use 'adaptive-global', "
@@ -168,7 +175,13 @@ def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQ
     limit = max(LEAST_BYTES, memory.limit_bytes * min(processes, buckets) // buckets)
     return dataclasses.replace(
         query,
-        memory=dataclasses.replace(memory, limit=limit, defer=False, groups=memory.groups or _COLD_GROUPS),
+        memory=dataclasses.replace(
+            memory,
+            limit=limit,
+            defer=bool(memory.defer),
+            groups=memory.groups or _COLD_GROUPS,
+            disk_rate=memory.disk_rate or _COLD_RATE,
+        ),
     )
 
 
@@ -296,7 +309,7 @@ def _observations(plan: JoinPlan) -> list[Any]:
 
 
 def _callable(
-    packer: Packer | Repacker | Teller,
+    packer: Packer | Repacker | Teller | Heartbeat,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """`mapInArrow` wants a function."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from braided.query.errors import InvalidValue
 from braided.spark.cold import ColdPiece, cold_pieces
@@ -61,11 +61,9 @@ class StoredState:
 
 def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> StoredState:
     """Rows and bytes per stream and bucket of a checkpoint, and how far its watermark has come."""
-    spark = spark or SparkSession.getActiveSession()
-    if spark is None:
-        raise InvalidValue("inspect_state needs a running SparkSession; make one with bd.spark.session()")
+    spark = some_session("inspect_state", spark)
     try:
-        stages = [_metas(spark, checkpoint, operator) for operator in _operators(spark, checkpoint)]
+        stages = [_metas(spark, checkpoint, operator) for operator in operators_of(spark, checkpoint)]
     except Exception as wrong:
         reason = str(wrong).splitlines()[0]
         raise InvalidValue(f"no state of a Braided join can be read at {checkpoint!r}: {reason}") from None
@@ -85,13 +83,36 @@ def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> Stor
 
 def _metas(spark: SparkSession, checkpoint: str, operator: int) -> dict[int, Meta]:
     """The small values of an operator's buckets."""
-    stored = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", "meta")
-    rows = stored.option("operatorId", operator).load().select("key.bucket", "value.data").collect()
+    rows = meta_rows(spark, checkpoint, operator).collect()
     number = {label: i for i, label in enumerate(labels(MAX_BUCKETS))}
     return {number[row["bucket"]]: Meta.decode(bytes(row["data"])) for row in rows}
 
 
-def _operators(spark: SparkSession, checkpoint: str) -> list[int]:
+def some_session(caller: str, spark: SparkSession | None) -> SparkSession:
+    """The session that was given, or the one that runs."""
+    spark = spark or SparkSession.getActiveSession()
+    if spark is None:
+        raise InvalidValue(f"{caller} needs a running SparkSession; make one with bd.spark.session()")
+    return spark
+
+
+def meta_rows(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame:
+    """The small values of an operator's buckets, as they are stored: bucket (its label), data."""
+    return _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data")
+
+
+def chunk_rows(spark: SparkSession, checkpoint: str, operator: int) -> DataFrame:
+    """All chunks of an operator's buckets: bucket (its label), data, number."""
+    stored = _variable(spark, checkpoint, operator, "chunks")
+    return stored.select("key.bucket", "user_map_value.data", "user_map_key.number")
+
+
+def _variable(spark: SparkSession, checkpoint: str, operator: int, name: str) -> DataFrame:
+    stored = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", name)
+    return stored.option("operatorId", operator).load()
+
+
+def operators_of(spark: SparkSession, checkpoint: str) -> list[int]:
     """The joins among the operators with state, in the order rows pass them.
 
     Spark numbers operators from the sink back: with a windowed aggregation behind it, a join is not number 0.

@@ -1,0 +1,77 @@
+"""The plan as a picture: what is drawn, and as Mermaid text (a flowchart that Markdown viewers show).
+
+Boxes are numbered from the root down, so that the same query always gives the same text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from braided.query.bounds import INFINITE_US
+from braided.query.durations import to_text
+from braided.query.plan_tree import Plan, leaves
+
+if TYPE_CHECKING:
+    from braided.query.join_query import JoinQuery
+
+
+@dataclass(frozen=True)
+class Box:
+    """A stream or an operator: its lines of text, and what flows into it."""
+
+    lines: tuple[str, ...]
+    inputs: tuple[Box, ...] = ()
+
+
+def picture(query: JoinQuery) -> Box:
+    """The results, and all that leads to them."""
+    return Box(("results",), (_box(query, query.tree),))
+
+
+def mermaid(query: JoinQuery) -> str:
+    """The plan as a Mermaid flowchart."""
+    lines = ["flowchart LR"]
+    _write(picture(query), lines, [0])
+    return "\n".join(lines)
+
+
+def _write(box: Box, lines: list[str], number: list[int]) -> str:
+    """Add a box and what flows into it; returns what the box is called."""
+    name = f"n{number[0]}"
+    number[0] += 1
+    text = "<br>".join(map(_escaped, box.lines))
+    opening, closing = ("[", "]") if box.inputs else ("([", "])")
+    lines.append(f'    {name}{opening}"{text}"{closing}')
+    for child in box.inputs:
+        lines.append(f"    {_write(child, lines, number)} --> {name}")
+    return name
+
+
+def _escaped(text: str) -> str:
+    """As Mermaid shows it literally: entities are written with a number sign.
+
+    >>> _escaped('a "b" <c> #1')
+    'a #quot;b#quot; #lt;c#gt; #35;1'
+    """
+    signs = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;", "\n": " "}
+    return "".join(signs.get(sign, sign) for sign in text)
+
+
+def _box(query: JoinQuery, node: Plan) -> Box:
+    if isinstance(node, str):
+        return Box((node, _stay(query, query.names.index(node))))
+    below = leaves(node)
+    equal = [" = ".join(f"{s}.{c}" for s, c in a if s in below) for a in query.graph.key(node)]
+    inputs = tuple(_box(query, child) for child in node)
+    return Box((f"join of {len(node)}", *(equal or ["no key"])), inputs)
+
+
+def _stay(query: JoinQuery, i: int) -> str:
+    """How long a stream's rows are kept."""
+    stream, retention_us = query.streams[i], query.bounds.retention_us(i)
+    if retention_us < INFINITE_US:
+        return f"kept {to_text(max(0, retention_us))}"
+    if stream.count_window is not None:
+        return f"kept for {stream.count_window.rows} rows of its {stream.count_window.per}"
+    return "kept until keys are closed" if query.promises else "kept for ever"
