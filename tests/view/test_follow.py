@@ -16,7 +16,7 @@ from tests.view.batches import Report, progress
 class Query:
     """A query that has done some more batches at every look; Spark keeps the latest reports."""
 
-    id = "q"
+    id = runId = "q"
 
     def __init__(self, *steps: list[dict[str, Any]], kept: int = 100, error: str = "") -> None:
         self._steps, self._kept, self._error = list(steps), kept, error

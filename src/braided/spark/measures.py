@@ -35,6 +35,8 @@ from braided.spark.store import Meta, StreamMeta
 
 OBSERVED = "braided"
 _SAID = 4  # adaptations that a bucket reports
+_RUNS = 64
+_TOLD: dict[str, dict[str, Any]] = {}  # by run of a query: the latest report that says something
 
 _STREAM = (
     "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
@@ -232,8 +234,21 @@ class JoinMetrics(Statistics):
 
 def metrics(streaming: StreamingQuery) -> JoinMetrics:
     """The metrics of a running (or ended) streaming join; from any thread, at any time."""
-    progress = [json.loads(p.json) for p in streaming.recentProgress]
+    progress = _remembered(str(streaming.runId), [json.loads(p.json) for p in streaming.recentProgress])
     return metrics_of(progress, query_id=str(streaming.id), active=streaming.isActive)
+
+
+def _remembered(run: str, progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Reports, with the last that buckets told something in: a query that idles long reports nothing else."""
+    told = next((report for report in reversed(progress) if _reports([report])), None)
+    if told is not None:
+        _TOLD.pop(run, None)
+        _TOLD[run] = told
+        while len(_TOLD) > _RUNS:
+            del _TOLD[next(iter(_TOLD))]
+    elif run in _TOLD:
+        return [_TOLD[run], *progress]
+    return progress
 
 
 def metrics_of(progress: Sequence[Mapping[str, Any]], *, query_id: str, active: bool) -> JoinMetrics:
