@@ -16,7 +16,7 @@ from tests.view.batches import Report, progress
 class Query:
     """A query that has done some more batches at every look; Spark keeps the latest reports."""
 
-    id = runId = "q"
+    id = runId = "q"  # noqa: N815
 
     def __init__(self, *steps: list[dict[str, Any]], kept: int = 100, error: str = "") -> None:
         self._steps, self._kept, self._error = list(steps), kept, error
