@@ -190,8 +190,14 @@ class JoinQuery(PlainDict):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> JoinQuery:
-        """The query `to_dict` described; unknown names raise with a hint."""
+        """The query `to_dict` described; unknown names raise with a hint.
+
+        Two spellings are friendlier in files: `streams` may map names to options, and a pair of `within` may
+        be a text such as "orders, payments".
+        """
         options = dict(data) if isinstance(data, Mapping) else data
+        if isinstance(options, dict) and isinstance(options.get("streams"), Mapping):
+            options["streams"] = [_named(name, said) for name, said in options["streams"].items()]
         if isinstance(options, dict) and isinstance(options.get("streams"), list | tuple):
             options["streams"] = [
                 s if isinstance(s, Stream) else Stream.from_dict(s) for s in options["streams"]
@@ -387,6 +393,15 @@ def _known(stream: str, names: Sequence[str], where: str) -> None:
         raise UnknownName(f"{where}: no stream {stream!r}; {did_you_mean(stream, names)}")
 
 
+def _named(name: str, options: object) -> dict[str, Any]:
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidType(f"stream {name!r} must be a mapping of options; got {options!r}")
+    said = dict(options or {})
+    if said.setdefault("name", name) != name:
+        raise InvalidValue(f"stream {name!r}: name is given twice, the other is {said['name']!r}; leave it out")
+    return said
+
+
 def _streams(streams: object) -> tuple[Stream, ...]:
     if isinstance(streams, Stream) or not isinstance(streams, Iterable):
         raise InvalidType(f"JoinQuery: streams must be a list of bd.Stream; got {streams!r}")
@@ -440,6 +455,8 @@ def _within_items(within: Any) -> list[tuple[Any, Any]]:
 
 
 def _within_pair(pair: Any, names: Sequence[str]) -> tuple[str, str]:
+    if isinstance(pair, str):
+        pair = [name.strip() for name in pair.split(",")]
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidType(f"within: each entry bounds a pair of streams; got {pair!r}")
     first, second = pair

@@ -1,0 +1,116 @@
+"""Following a running query in plain lines, and stopping it between two batches."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+_EVERY_S = 0.5
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def follow(
+    streaming: Any,
+    metrics: Callable[[Any], Any],
+    *,
+    say: Callable[[str], object],
+    journal: Path | None = None,
+    serve: int | None = None,
+) -> None:
+    """A line per batch until the query ends; `journal` gets a line of JSON each, `serve` a page of them."""
+    told, before, lines = -1, 0, list[str]()
+    with _page(serve, lines):
+        while True:
+            active = streaming.isActive
+            new = [p for p in streaming.recentProgress if p["batchId"] > told and p["numInputRows"]]
+            for progress in new:
+                told = progress["batchId"]
+                record = _record(progress)
+                if progress is new[-1]:
+                    total = metrics(streaming).results
+                    record["results"], before = total - before, total
+                lines.append(_line(record))
+                say(lines[-1])
+                if journal is not None:
+                    with journal.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(record) + "\n")
+            if not active:
+                return
+            time.sleep(_EVERY_S)
+
+
+def _record(progress: Any) -> dict[str, Any]:
+    seconds = progress["durationMs"]["triggerExecution"] / 1e3
+    return {"batch": progress["batchId"], "rows": progress["numInputRows"], "seconds": seconds}
+
+
+def _line(record: dict[str, Any]) -> str:
+    found = f", {record['results']:,} results" if "results" in record else ""
+    return f"batch {record['batch']}: {record['rows']:,} rows in {record['seconds']:.1f} s{found}"
+
+
+@contextmanager
+def stopping(streaming: Any, say: Callable[[str], object]) -> Iterator[threading.Event]:
+    """While it lasts, Ctrl-C ends the query after its batch, and a second one at once; the event says so."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def stop(_number: int, _frame: object) -> None:
+        patient = not asked.is_set()
+        asked.set()
+        threading.Thread(target=_stop, args=(streaming, say, patient), daemon=True).start()
+
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(streaming: Any, say: Callable[[str], object], patient: bool) -> None:
+    if patient:
+        say("stopping after this batch (Ctrl-C again: at once)")
+        began = (streaming.lastProgress or {}).get("batchId")
+        while streaming.isActive and streaming.status["isTriggerActive"]:
+            if (streaming.lastProgress or {}).get("batchId") != began:
+                break
+            time.sleep(0.05)
+    streaming.stop()
+
+
+def _page(port: int | None, lines: list[str]) -> Any:
+    """The lines on a page of this machine, if a port is given."""
+    if port is None:
+        return nullcontext()
+    return _served(port, lines)
+
+
+@contextmanager
+def _served(port: int, lines: list[str]) -> Iterator[None]:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.end_headers()
+            self.wfile.write("\n".join(["batches so far:", *lines[-100:], ""]).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: the terminal is for batches."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()

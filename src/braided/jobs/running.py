@@ -1,0 +1,277 @@
+"""`run`: a job on Spark, from its frames to its end. Only this module of jobs imports Spark, when it is used.
+
+One streaming query writes everything, so results and late rows are of the same batches. Without a sink for late
+rows it writes by Spark's own sink; with one, `writing` says why each batch is in each sink once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from braided.jobs.columns import ddl
+from braided.jobs.definitions import FILES, FORMATS, SINKS, Source, Value
+from braided.jobs.following import follow, stopping
+from braided.jobs.java import check_java
+from braided.jobs.loading import Job
+from braided.jobs.places import check_places
+from braided.jobs.problems import JobFailed
+from braided.jobs.writing import chosen, in_json, write_apart
+from braided.query.errors import BraidedError, InvalidValue, did_you_mean
+
+_PACKAGES = {
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
+    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
+    "delta": "io.delta:delta-spark_2.13:<version>",
+}
+_KAFKA = ("key", "topic", "partition", "offset", "timestamp")
+_OURS = re.compile(r"braided\.query\.errors\.\w+: ([^\n]+)")
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How a run is followed: what is said, and where else it goes."""
+
+    say: Callable[[str], object] = print
+    quiet: bool = False
+    journal: Path | None = None
+    serve: int | None = None
+
+
+def run(job: Job, *, once: bool = False, watching: Watching | None = None, session: Any = None) -> None:
+    """Run a job until it ends, fails or is stopped; `once`: what is there now, then end.
+
+    Without a `session` of the caller's, one is made and ended.
+    """
+    watching = watching or Watching()
+    if session is None:
+        check_java()
+    check_places(job)
+    with _session(job, session) as spark, _plain_errors(job):
+        joined, pace = _joined(job, spark)
+        trigger = {"availableNow": True} if once else pace or dict(job.trigger)
+        streaming = _start(job, joined, trigger)
+        with stopping(streaming, watching.say) as stopped:
+            _follow(streaming, watching)
+        failed = None if stopped.is_set() else streaming.exception()
+        if failed is not None:
+            raise failed
+        _say_end(job, streaming, stopped.is_set(), watching)
+
+
+def _follow(streaming: Any, watching: Watching) -> None:
+    """Wait for the query's end, telling of its batches."""
+    braided = importlib.import_module("braided.spark")
+    say = (lambda _: None) if watching.quiet else watching.say
+    follow(streaming, braided.metrics, say=say, journal=watching.journal, serve=watching.serve)
+
+
+def _say_end(job: Job, streaming: Any, stopped: bool, watching: Watching) -> None:
+    braided = importlib.import_module("braided.spark")
+    again = f"go on with: braided run {job.document.name}"
+    if not streaming.lastProgress:
+        watching.say(f"stopped before the first batch; {again}" if stopped else "there was nothing to do")
+        return
+    if not watching.quiet:
+        watching.say(braided.why(streaming))
+    batch = streaming.lastProgress["batchId"]
+    watching.say(f"stopped after batch {batch}; {again}" if stopped else f"ended after batch {batch}")
+
+
+@contextmanager
+def _session(job: Job, given: Any) -> Iterator[Any]:
+    if given is not None:
+        yield given
+        return
+    braided = importlib.import_module("braided.spark")
+    try:
+        spark = braided.session(job.name, **{"spark.log.level": "OFF", **_texts(job.spark)})
+    except BraidedError:
+        raise
+    except Exception as wrong:
+        packages = job.spark.get("spark.jars.packages")
+        hint = f"; can {packages} be downloaded here?" if packages else "; braided doctor says what is missing"
+        raise JobFailed(f"Spark could not be started: {_first(wrong)}{hint}") from wrong
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
+    """The join as a DataFrame, and the trigger that a replay by rows a second needs."""
+    braided = importlib.import_module("braided.spark")
+    files, pace = _pace(job, spark)
+    frames = {name: _frame(job, spark, name, files.get(name)) for name in job.query.names}
+    job.check_columns({name: frame.columns for name, frame in frames.items()})
+    try:
+        joined = braided.join(
+            job.query, frames, buckets=job.buckets, late="flag" if job.late is not None else "drop"
+        )
+    except BraidedError as wrong:
+        raise job.complain_of_join(str(wrong)) from None
+    for at, names in (("columns", job.sink.columns), ("partition_by", job.sink.partition_by)):
+        for name in names:
+            if name not in joined.columns:
+                hint = did_you_mean(name, joined.columns)
+                raise job.complain(f"sink.{at}: the result has no column {name!r}; {hint}", "sink", at)
+    return joined, pace
+
+
+def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
+    """A stream's rows as a streaming DataFrame."""
+    source = job.sources[name]
+    with _named(job, "sources", name):
+        if source.format == "braided-xml":
+            spark.dataSource.register(importlib.import_module("braided.spark").XmlSource)
+        reader = spark.readStream.format(source.format).options(**_texts(source.options))
+        if source.schema is not None:
+            reader = reader.schema(ddl(source.schema))
+        elif source.format in FILES and source.format != "text":
+            reader = reader.schema(_inferred(job, spark, name))
+        limit = files or (source.replay.files if source.replay is not None else None)
+        if limit is not None:
+            reader = reader.option("maxFilesPerTrigger", limit)
+        frame = reader.load(source.path) if source.path is not None else reader.load()
+        return _decoded(frame, source)
+
+
+def _decoded(frame: Any, source: Source) -> Any:
+    """The frame with its value taken apart, and the columns that are selected."""
+    if isinstance(source.value, Value):
+        functions = importlib.import_module("pyspark.sql.functions")
+        text = functions.col("value").cast("string")
+        inside = functions.from_json(text, ddl(source.value.schema)).alias("value")
+        kept = [functions.col(c).alias(f"{source.format}_{c}") for c in _KAFKA if c in frame.columns]
+        frame = frame.select(inside, *kept).select("value.*", *(f"{source.format}_{c}" for c in _KAFKA if kept))
+        if not source.select:
+            frame = frame.select(*(c for c in frame.columns if c not in {f"kafka_{k}" for k in _KAFKA}))
+    return frame.selectExpr(*source.select) if source.select else frame
+
+
+def _inferred(job: Job, spark: Any, name: str) -> Any:
+    """The schema of files, by looking at those that are there."""
+    source = job.sources[name]
+    try:
+        schema = spark.read.format(source.format).options(**_texts(source.options)).load(source.path).schema
+    except Exception as wrong:
+        if _missing_format(wrong):
+            raise
+        schema = ()
+    if not len(schema):
+        raise job.complain(
+            f"sources.{name}: schema is missing, and there is no file in {source.path} yet to see it from; "
+            "give one, such as schema: order_id long, placed_at timestamp",
+            "sources", name,
+        )  # fmt: skip
+    return schema
+
+
+def _pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
+    """For replays by rows a second: how many files a batch each source gives, and how often a batch is."""
+    rows: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    for name, source in job.sources.items():
+        if source.replay is None or source.replay.rows_per_second is None:
+            continue
+        with _named(job, "sources", name):
+            frame = spark.read.format(source.format).options(**_texts(source.options))
+            if source.schema is not None:
+                frame = frame.schema(ddl(source.schema))
+            table = frame.load(source.path)
+            rows[name] = max(1.0, table.count() / max(1, len(table.inputFiles())))
+        rates[name] = float(source.replay.rows_per_second)
+    if not rates:
+        return {}, {}
+    seconds = max(1.0, *(rows[name] / rates[name] for name in rates))
+    files = {name: max(1, round(seconds * rates[name] / rows[name])) for name in rates}
+    return files, {"processingTime": f"{round(1000 * seconds)} milliseconds"}
+
+
+def _start(job: Job, joined: Any, trigger: Mapping[str, Any]) -> Any:
+    """The running query."""
+    writer = joined.writeStream
+    sink = job.sink
+    if job.late is None:
+        rows = chosen(joined, sink.columns)
+        writer = (in_json(rows) if sink.format == "kafka" else rows).writeStream.format(sink.format)
+        writer = writer.options(**_texts(sink.options))
+        if sink.partition_by:
+            writer = writer.partitionBy(*sink.partition_by)
+    else:
+        writer = writer.foreachBatch(write_apart(job))
+    writer = writer.queryName(job.name).option("checkpointLocation", job.checkpoint)
+    if trigger:
+        writer = writer.trigger(**trigger)
+    with _named(job, "sink"):
+        if job.late is None and sink.table is not None:
+            return writer.toTable(sink.table)
+        return writer.start(sink.path) if job.late is None and sink.path is not None else writer.start()
+
+
+@contextmanager
+def _named(job: Job, *at: str) -> Iterator[None]:
+    """Spark's errors about an end of the job, at its line."""
+    try:
+        yield
+    except BraidedError:
+        raise
+    except Exception as wrong:
+        unknown = _missing_format(wrong)
+        if unknown is None:
+            raise job.complain(f"{'.'.join(at)}: {_first(wrong)}", *at) from wrong
+        raise job.complain(_how_to_get(unknown, at[0]), *at, "format") from wrong
+
+
+def _missing_format(wrong: Exception) -> str | None:
+    """The format that Spark does not find."""
+    found = re.search(r"[Ff](?:ailed to|ail to)? ?find (?:the )?data source: ?`?([\w.-]+?)`?[.\s]", f"{wrong} ")
+    return found[1] if found else None
+
+
+def _how_to_get(format_: str, end: str) -> str:
+    version = importlib.import_module("pyspark").__version__
+    known = FORMATS if end == "sources" else SINKS
+    if format_ in _PACKAGES:
+        return (
+            f"Spark has no format {format_!r} on its class path; add the package to the job: "
+            f"spark: {{spark.jars.packages: {_PACKAGES[format_].format(spark=version)}}}"
+        )
+    return (
+        f"Spark knows no format {format_!r}; {did_you_mean(format_, known)}; "
+        "a connector of others is added by spark: {spark.jars.packages: group:artifact:version}"
+    )
+
+
+@contextmanager
+def _plain_errors(job: Job) -> Iterator[None]:
+    """What Spark raises, as one sentence; the whole of it is the cause."""
+    try:
+        yield
+    except BraidedError:
+        raise
+    except Exception as wrong:
+        ours = _OURS.search(str(wrong))
+        if ours:
+            raise JobFailed(f"{job.document.name}: {ours[1]}") from wrong
+        raise JobFailed(
+            f"{job.document.name}: the query stopped: {_first(wrong)}; mend it and run the job again, it goes on "
+            "from its checkpoint (--debug shows all that Spark says)"
+        ) from wrong
+
+
+def _first(wrong: BaseException) -> str:
+    """The first line of what an error says that is no stack trace."""
+    lines = [line.strip() for line in str(wrong).splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("at ", "===", "Traceback"))]
+    return (lines[0] if lines else type(wrong).__name__).rstrip(".;")
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as Spark reads them."""
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
