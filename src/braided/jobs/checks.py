@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from braided.jobs.definitions import FILES, LateSink, Sink, Source
+from braided.jobs.definitions import FILES, FORMATS, LateSink, Sink, Source
 from braided.jobs.problems import Place, Problem, called
 from braided.query.durations import to_text, to_us
 from braided.query.errors import BraidedError, did_you_mean
@@ -89,7 +89,7 @@ def _replay(source: Source, at: Place) -> Iterator[Problem]:
     assert source.replay is not None
     given = {"files": source.replay.files, "rows_per_second": source.replay.rows_per_second}
     said = {name: value for name, value in given.items() if value is not None}
-    if source.format not in FILES:
+    if source.format in FORMATS and source.format not in FILES:
         yield Problem(at, f"{called(at)}: only files are replayed; limit {source.format!r} by its options")
     if len(said) != 1:
         yield Problem(at, f"{called(at)}: give files or rows_per_second" + (", not both" if said else ""))
@@ -173,5 +173,6 @@ def _buckets(buckets: object) -> Iterator[Problem]:
         return
     if not 1 <= buckets <= _MOST_BUCKETS or buckets & (buckets - 1):
         yield Problem(
-            ("buckets",), f"buckets must be a power of two from 1 to {_MOST_BUCKETS}, such as 8; got {buckets}"
+            ("buckets",),
+            f"buckets must be a power of two from 1 to {_MOST_BUCKETS}, such as 8; got {buckets}",
         )

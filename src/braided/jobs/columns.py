@@ -62,9 +62,9 @@ def _used(query: JoinQuery, said: Mapping[str, Any]) -> Iterator[tuple[str, str,
             yield stream.name, column, (*at, "key"), "its key"
         if stream.time is not None:
             yield stream.name, stream.time, (*at, "time"), "its time"
-        for column in (stream.flag, stream.upto):
-            if column is not None:
-                yield stream.name, column, (*at, "punctuation"), "its punctuation"
+        for aside in (stream.flag, stream.upto):
+            if aside is not None:
+                yield stream.name, aside, (*at, "punctuation"), "its punctuation"
     for pair in query.on or ():
         for text in pair:
             yield *_split(text), ("query", "on"), "used by on"

@@ -1,7 +1,7 @@
 """A YAML file as plain values that remember their lines, with environment variables put in.
 
-Scalars are read as in YAML 1.2: only `true` and `false` are truth values, so that `on` and `no` stay words, and
-dates and times stay texts. A key that comes twice is a problem, and so is a variable that is not set.
+Scalars are read as in YAML 1.2: only `true` and `false` are truth values, so that `on` and `no` stay words,
+and dates and times stay texts. A key that comes twice is a problem, and so is a variable that is not set.
 """
 
 from __future__ import annotations
@@ -19,26 +19,28 @@ from braided.query.errors import BraidedError, InvalidValue, did_you_mean
 try:
     import yaml
 except ImportError:
-    raise BraidedError("job files need the package PyYAML; install it with: pip install 'braided[cli]'") from None
+    raise BraidedError(
+        "job files need the package PyYAML; install it with: pip install 'braided[cli]'"
+    ) from None
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TAG = "tag:yaml.org,2002:"
 _MERGE = "<<"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Composes nodes by the core schema of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
 
-for _kind, _text in {
+for _kind, _pattern in {
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
     "int": r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+",
     "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
 }.items():
-    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"^(?:{_text})$"), None)
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"^(?:{_pattern})$"), None)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class _Reader:
 
     def _entries(self, node: yaml.MappingNode, at: Place) -> Iterator[tuple[str, yaml.Node]]:
         """Keys and values; a key that is there wins over one of a merged mapping (`<<: *name`)."""
-        merged: dict[str, tuple[int, yaml.Node]] = {}
+        merged: dict[str, yaml.Node] = {}
         own: dict[str, tuple[int, yaml.Node]] = {}
         for key, value in node.value:
             name, line = key.value if isinstance(key, yaml.ScalarNode) else None, key.start_mark.line + 1
@@ -131,7 +133,7 @@ class _Reader:
             if name == _MERGE:
                 for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     if isinstance(one, yaml.MappingNode):
-                        merged = {k: (line, v) for k, v in self._entries(one, at)} | merged
+                        merged = dict(self._entries(one, at)) | merged
                 continue
             if name in own:
                 twice = f"{name!r} is given twice, in lines {own[name][0]} and {line}; leave one out"
@@ -139,8 +141,11 @@ class _Reader:
                 self.problems.append(Problem((*at, name, "again"), twice))
                 continue
             own[name] = (line, value)
-        for name, (line, value) in {**merged, **own}.items():
-            self.lines.setdefault((*at, name), line)
+        for name, value in merged.items():
+            if name not in own:
+                yield name, value
+        for name, (line, value) in own.items():
+            self.lines[*at, name] = line
             yield name, value
 
     def _scalar(self, node: yaml.ScalarNode, at: Place) -> Any:

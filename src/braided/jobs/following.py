@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -86,6 +88,24 @@ def _stop(streaming: Any, say: Callable[[str], object], patient: bool) -> None:
                 break
             time.sleep(0.05)
     streaming.stop()
+
+
+@contextmanager
+def errors_to(log: Path | None) -> Iterator[None]:
+    """Processes that are started meanwhile write their errors to a file."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    before = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def _page(port: int | None, lines: list[str]) -> Any:

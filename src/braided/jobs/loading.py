@@ -124,7 +124,9 @@ def _explained(job: Job) -> Iterator[str]:
     yield "Sources:"
     for name, source in job.sources.items():
         yield f"  {name}: {_where(source)}{_pace(source)}"
-    yield f"Results go to {_where(job.sink)}" + (f" ({', '.join(job.sink.columns)})" if job.sink.columns else "")
+    yield f"Results go to {_where(job.sink)}" + (
+        f" ({', '.join(job.sink.columns)})" if job.sink.columns else ""
+    )
     yield f"Late rows {f'go to {_where(job.late)}' if job.late else 'are counted and dropped'}"
     yield f"Checkpoint: {job.checkpoint}, {job.buckets} buckets"
     yield f"Trigger: {checks.in_words(job.trigger)}"
@@ -142,5 +144,3 @@ def _pace(source: Source) -> str:
     if source.replay.rows_per_second is not None:
         return f", about {source.replay.rows_per_second:g} rows a second"
     return f", {source.replay.files} file{'' if source.replay.files == 1 else 's'} a batch"
-
-

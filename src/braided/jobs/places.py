@@ -1,4 +1,4 @@
-"""The folders of a job on this machine: there, writable, and not another run's. Addresses are left to Spark."""
+"""The folders of a job on this machine: there, writable, not another run's. Addresses are left to Spark."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _cannot(job: Job, folder: Path, wrong: OSError) -> InvalidValue:
 
 
 def _check_sinks(job: Job) -> None:
-    """A new checkpoint counts batches from 0 on: in files of another run they would be lost, or replace them."""
+    """A new checkpoint counts from 0: beside files of another run batches would be lost or replace some."""
     for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
         folder = local(end.path) if end is not None else None
         if end is None or folder is None or end.format not in FILES:
@@ -66,7 +66,7 @@ def _check_sinks(job: Job) -> None:
         parts = isinstance(end, LateSink) or job.late is not None
         if any(folder.glob("batch=*" if parts else "_spark_metadata/*")):
             raise job.complain(
-                f"{'.'.join(at)}: {str(folder)!r} holds what another run wrote, and the checkpoint is new, so "
+                f"{'.'.join(at)}: {str(folder)!r} holds what another run wrote, and the checkpoint is new: "
                 "batches would be left out or replaced; remove the folder, name another, or go back to the "
                 "checkpoint it was written with",
                 *at, "path",

@@ -1,9 +1,9 @@
 """The query of a job, with every mistake at the line of the value that caused it.
 
-The classes of `braided.query` check themselves and raise at the first mistake. Which value is to blame is found
-by leaving values out, one at a time: if the sentence changes, the value had to do with it; of several, the one
-that the sentence names. Then what is to blame is left out for good, and the rest is checked again, so that all
-mistakes are found. That works for every check they make, now or later.
+The classes of `braided.query` check themselves and raise at the first mistake. Which value is to blame is
+found by leaving values out, one at a time: if the sentence changes, the value had to do with it; of several,
+the one that the sentence names. Then what is to blame is left out for good, and the rest is checked again, so
+that all mistakes are found. That works for every check they make, now or later.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_query(said: Any, at: Place, found: Found) -> JoinQuery | None:
         return None
     made = JoinQuery.from_dict(query)
     for stream, missing in streaming_problems(made):
-        found.append(Problem((*at, "streams", _place(query["streams"], stream.name)), missing))
+        found.append(Problem((*at, *stream_place(query, stream.name)[1:]), missing))
     return made if len(found) == before else None
 
 

@@ -1,13 +1,14 @@
 """`run`: a job on Spark, from its frames to its end. Only this module of jobs imports Spark, when it is used.
 
-One streaming query writes everything, so results and late rows are of the same batches. Without a sink for late
-rows it writes by Spark's own sink; with one, `writing` says why each batch is in each sink once.
+One streaming query writes everything, so results and late rows are of the same batches. Without a sink for
+late rows it writes by Spark's own sink; with one, `writing` says why each batch is in each sink once.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,22 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from braided.jobs.columns import ddl
-from braided.jobs.definitions import FILES, FORMATS, SINKS, Source, Value
-from braided.jobs.following import follow, stopping
+from braided.jobs.definitions import FILES, Source, Value
+from braided.jobs.failures import first_line, missing_format, named, plain_errors
+from braided.jobs.following import errors_to, follow, stopping
 from braided.jobs.java import check_java
 from braided.jobs.loading import Job
 from braided.jobs.places import check_places
 from braided.jobs.problems import JobFailed
 from braided.jobs.writing import chosen, in_json, write_apart
-from braided.query.errors import BraidedError, InvalidValue, did_you_mean
+from braided.query.errors import BraidedError, did_you_mean
 
-_PACKAGES = {
-    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
-    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
-    "delta": "io.delta:delta-spark_2.13:<version>",
-}
 _KAFKA = ("key", "topic", "partition", "offset", "timestamp")
-_OURS = re.compile(r"braided\.query\.errors\.\w+: ([^\n]+)")
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
     if session is None:
         check_java()
     check_places(job)
-    with _session(job, session) as spark, _plain_errors(job):
+    with _session(job, session, watching) as spark, plain_errors(job):
         joined, pace = _joined(job, spark)
         trigger = {"availableNow": True} if once else pace or dict(job.trigger)
         streaming = _start(job, joined, trigger)
@@ -74,33 +70,60 @@ def _follow(streaming: Any, watching: Watching) -> None:
 def _say_end(job: Job, streaming: Any, stopped: bool, watching: Watching) -> None:
     braided = importlib.import_module("braided.spark")
     again = f"go on with: braided run {job.document.name}"
-    if not streaming.lastProgress:
-        watching.say(f"stopped before the first batch; {again}" if stopped else "there was nothing to do")
+    batches = [p["batchId"] for p in streaming.recentProgress if p["numInputRows"]]
+    if not batches:
+        watching.say(f"stopped before a batch was done; {again}" if stopped else "no new rows: nothing to do")
         return
     if not watching.quiet:
         watching.say(braided.why(streaming))
-    batch = streaming.lastProgress["batchId"]
-    watching.say(f"stopped after batch {batch}; {again}" if stopped else f"ended after batch {batch}")
+    watching.say(
+        f"stopped after batch {batches[-1]}; {again}" if stopped else f"ended after batch {batches[-1]}"
+    )
 
 
 @contextmanager
-def _session(job: Job, given: Any) -> Iterator[Any]:
+def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
+    """The caller's session, or one that lasts as long as the job."""
     if given is not None:
         yield given
         return
     braided = importlib.import_module("braided.spark")
+    if not watching.quiet:
+        watching.say(f"starting Spark for {job.name} (the first batch of all takes longest)")
+    with _log(job) as log:
+        try:
+            with errors_to(log):
+                spark = braided.session(job.name, **{"spark.log.level": "OFF", **_texts(job.spark)})
+        except BraidedError:
+            raise
+        except Exception as wrong:
+            packages = job.spark.get("spark.jars.packages")
+            hint = (
+                f"can {packages} be downloaded here?" if packages else "braided doctor says what is missing"
+            )
+            raise JobFailed(f"Spark could not be started: {first_line(wrong)}; {hint}") from wrong
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _log(job: Job) -> Iterator[Path | None]:
+    """A file for what Spark and its workers print, named if the job fails; None if the job asks for a log."""
+    if "spark.log.level" in job.spark:
+        yield None
+        return
+    handle, name = tempfile.mkstemp(prefix="braided-spark-", suffix=".log")
+    os.close(handle)
     try:
-        spark = braided.session(job.name, **{"spark.log.level": "OFF", **_texts(job.spark)})
-    except BraidedError:
+        yield Path(name)
+    except JobFailed as failed:
+        raise JobFailed(f"{failed}; what Spark printed is in {name}") from failed.__cause__
+    except BaseException:
+        Path(name).unlink()
         raise
-    except Exception as wrong:
-        packages = job.spark.get("spark.jars.packages")
-        hint = f"; can {packages} be downloaded here?" if packages else "; braided doctor says what is missing"
-        raise JobFailed(f"Spark could not be started: {_first(wrong)}{hint}") from wrong
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    Path(name).unlink()
 
 
 def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
@@ -126,12 +149,13 @@ def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
 def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
     """A stream's rows as a streaming DataFrame."""
     source = job.sources[name]
-    with _named(job, "sources", name):
+    with named(job, "sources", name):
         if source.format == "braided-xml":
             spark.dataSource.register(importlib.import_module("braided.spark").XmlSource)
         reader = spark.readStream.format(source.format).options(**_texts(source.options))
         if source.schema is not None:
-            reader = reader.schema(ddl(source.schema))
+            with named(job, "sources", name, "schema"):
+                reader = reader.schema(ddl(source.schema))
         elif source.format in FILES and source.format != "text":
             reader = reader.schema(_inferred(job, spark, name))
         limit = files or (source.replay.files if source.replay is not None else None)
@@ -145,12 +169,12 @@ def _decoded(frame: Any, source: Source) -> Any:
     """The frame with its value taken apart, and the columns that are selected."""
     if isinstance(source.value, Value):
         functions = importlib.import_module("pyspark.sql.functions")
-        text = functions.col("value").cast("string")
-        inside = functions.from_json(text, ddl(source.value.schema)).alias("value")
-        kept = [functions.col(c).alias(f"{source.format}_{c}") for c in _KAFKA if c in frame.columns]
-        frame = frame.select(inside, *kept).select("value.*", *(f"{source.format}_{c}" for c in _KAFKA if kept))
-        if not source.select:
-            frame = frame.select(*(c for c in frame.columns if c not in {f"kafka_{k}" for k in _KAFKA}))
+        inside = functions.from_json(functions.col("value").cast("string"), ddl(source.value.schema))
+        beside = {c: f"kafka_{c}" for c in _KAFKA if c in frame.columns}  # for select
+        frame = frame.select(
+            inside.alias("value"), *(functions.col(c).alias(name) for c, name in beside.items())
+        ).select("value.*", *beside.values())
+        frame = frame if source.select else frame.drop(*beside.values())
     return frame.selectExpr(*source.select) if source.select else frame
 
 
@@ -160,10 +184,10 @@ def _inferred(job: Job, spark: Any, name: str) -> Any:
     try:
         schema = spark.read.format(source.format).options(**_texts(source.options)).load(source.path).schema
     except Exception as wrong:
-        if _missing_format(wrong):
+        if missing_format(wrong):
             raise
         schema = ()
-    if not len(schema):
+    if len(schema) == 0:
         raise job.complain(
             f"sources.{name}: schema is missing, and there is no file in {source.path} yet to see it from; "
             "give one, such as schema: order_id long, placed_at timestamp",
@@ -179,7 +203,7 @@ def _pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
     for name, source in job.sources.items():
         if source.replay is None or source.replay.rows_per_second is None:
             continue
-        with _named(job, "sources", name):
+        with named(job, "sources", name):
             frame = spark.read.format(source.format).options(**_texts(source.options))
             if source.schema is not None:
                 frame = frame.schema(ddl(source.schema))
@@ -208,68 +232,10 @@ def _start(job: Job, joined: Any, trigger: Mapping[str, Any]) -> Any:
     writer = writer.queryName(job.name).option("checkpointLocation", job.checkpoint)
     if trigger:
         writer = writer.trigger(**trigger)
-    with _named(job, "sink"):
+    with named(job, "sink"):
         if job.late is None and sink.table is not None:
             return writer.toTable(sink.table)
         return writer.start(sink.path) if job.late is None and sink.path is not None else writer.start()
-
-
-@contextmanager
-def _named(job: Job, *at: str) -> Iterator[None]:
-    """Spark's errors about an end of the job, at its line."""
-    try:
-        yield
-    except BraidedError:
-        raise
-    except Exception as wrong:
-        unknown = _missing_format(wrong)
-        if unknown is None:
-            raise job.complain(f"{'.'.join(at)}: {_first(wrong)}", *at) from wrong
-        raise job.complain(_how_to_get(unknown, at[0]), *at, "format") from wrong
-
-
-def _missing_format(wrong: Exception) -> str | None:
-    """The format that Spark does not find."""
-    found = re.search(r"[Ff](?:ailed to|ail to)? ?find (?:the )?data source: ?`?([\w.-]+?)`?[.\s]", f"{wrong} ")
-    return found[1] if found else None
-
-
-def _how_to_get(format_: str, end: str) -> str:
-    version = importlib.import_module("pyspark").__version__
-    known = FORMATS if end == "sources" else SINKS
-    if format_ in _PACKAGES:
-        return (
-            f"Spark has no format {format_!r} on its class path; add the package to the job: "
-            f"spark: {{spark.jars.packages: {_PACKAGES[format_].format(spark=version)}}}"
-        )
-    return (
-        f"Spark knows no format {format_!r}; {did_you_mean(format_, known)}; "
-        "a connector of others is added by spark: {spark.jars.packages: group:artifact:version}"
-    )
-
-
-@contextmanager
-def _plain_errors(job: Job) -> Iterator[None]:
-    """What Spark raises, as one sentence; the whole of it is the cause."""
-    try:
-        yield
-    except BraidedError:
-        raise
-    except Exception as wrong:
-        ours = _OURS.search(str(wrong))
-        if ours:
-            raise JobFailed(f"{job.document.name}: {ours[1]}") from wrong
-        raise JobFailed(
-            f"{job.document.name}: the query stopped: {_first(wrong)}; mend it and run the job again, it goes on "
-            "from its checkpoint (--debug shows all that Spark says)"
-        ) from wrong
-
-
-def _first(wrong: BaseException) -> str:
-    """The first line of what an error says that is no stack trace."""
-    lines = [line.strip() for line in str(wrong).splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("at ", "===", "Traceback"))]
-    return (lines[0] if lines else type(wrong).__name__).rstrip(".;")
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:

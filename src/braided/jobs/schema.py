@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from braided.jobs.definitions import JobFile
+from braided.jobs.definitions import JobFile, helped
 from braided.jobs.shapes import members, required
 from braided.query.join_query import MAX_STREAMS, JoinQuery
 from braided.query.stream import Stream
@@ -44,10 +44,10 @@ def json_schema() -> dict[str, Any]:
 def _class(cls: Any, classes: dict[str, Any]) -> dict[str, Any]:
     """An object with the options of a class and no others."""
     hints = get_type_hints(cls, localns={"Plan": str})
-    properties = {}
+    words, properties = helped(cls) if cls.__module__ == JobFile.__module__ else {}, {}
     for one in dataclasses.fields(cls):
         said = _OWN.get((cls, one.name)) or _any_of(_hint(m, classes) for m in members(hints[one.name]))
-        properties[one.name] = _described(said, one.metadata.get("help"))
+        properties[one.name] = _described(said, words.get(one.name))
         _note_classes(cls, one.name, classes)
     needed = [f.name for f in dataclasses.fields(cls) if required(f)]
     return {

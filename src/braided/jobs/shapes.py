@@ -1,12 +1,12 @@
-"""Values of a file against type hints: `read` builds what a hint asks for, `json_schema` describes it.
+"""Values of a file against type hints: `read` builds what a hint asks for.
 
-Both walk the same hints, so what is checked and what an editor is told cannot differ.
+The JSON Schema (`schema`) walks the same hints, so what is checked and what an editor is told cannot differ.
 
 >>> found = []
 >>> read(tuple[str, ...], ["a", 3], ("columns",), found)
 ('a', 3)
 >>> found[0].message
-'columns.1 must be a text; got 3'
+'columns.1 must be a text; got 3; put it in quotes'
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from braided.jobs.definitions import helped
 from braided.jobs.problems import Place, Problem, called
 from braided.query.errors import did_you_mean
 
@@ -30,7 +31,6 @@ _WORDS = {
     Mapping: "a mapping",
     tuple: "a list",
 }
-_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 MISSING = dataclasses.MISSING
 
 
@@ -75,7 +75,7 @@ def read_options(
     unknown_keys(cls, value, at, found)
     for name, one in fields.items():
         if required(one) and name not in value:
-            found.append(Problem(at, f"{called(at)}: {name} is missing; it is {one.metadata['help']}"))
+            found.append(Problem(at, f"{called(at)}: {name} is missing; it is {helped(cls)[name]}"))
     return {
         name: read(hints[name], v, (*at, name), found, readers)
         for name, v in value.items()
@@ -107,7 +107,7 @@ def _fits(hint: Any, value: Any) -> bool:
     origin = get_origin(hint)
     if origin is Literal:
         return value in get_args(hint)
-    if dataclasses.is_dataclass(hint) or origin is not None and origin is not tuple:
+    if dataclasses.is_dataclass(hint) or (origin is not None and origin is not tuple):
         return isinstance(value, Mapping)
     if origin is tuple:
         return isinstance(value, list | tuple)
@@ -121,7 +121,8 @@ def _word(hint: Any) -> str:
         return " or ".join(map(repr, get_args(hint)))
     if dataclasses.is_dataclass(hint):
         return "a mapping"
-    return _WORDS[get_origin(hint) and (tuple if get_origin(hint) is tuple else Mapping) or hint]
+    origin = get_origin(hint)
+    return _WORDS[hint if origin is None else tuple if origin is tuple else Mapping]
 
 
 def _hint(options: Sequence[Any], value: Any) -> str:

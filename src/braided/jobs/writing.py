@@ -1,7 +1,7 @@
 """Results and late rows of one query into two sinks, each exactly once.
 
-A batch of a streaming query can be written again after a failure: with the same number and, because the join is
-exact, the same rows. So every sink is written in a way that does not mind:
+A batch of a streaming query can be written again after a failure: with the same number and, because the join
+is exact, the same rows. So every sink is written in a way that does not mind:
 
     files     a folder of its own for every batch, `<path>/batch=7`, which the second attempt replaces
     delta     the query's id and the batch's number go along; the table leaves out what it has
@@ -48,10 +48,14 @@ def write_apart(job: Job) -> Callable[[Any, int], None]:
 def _write(rows: Any, end: Sink | LateSink, batch: int, what: str) -> None:
     if end.format == "console":
         print(f"batch {batch}, {what}:", flush=True)
-        rows.show(int(end.options.get("numRows", 20)), str(end.options.get("truncate", True)).lower() == "true")
+        rows.show(
+            int(end.options.get("numRows", 20)), str(end.options.get("truncate", True)).lower() == "true"
+        )
         return
     writer = (in_json(rows) if end.format == "kafka" else rows).write.format(end.format)
-    writer = writer.options(**{k: str(v).lower() if isinstance(v, bool) else v for k, v in end.options.items()})
+    writer = writer.options(
+        **{k: str(v).lower() if isinstance(v, bool) else v for k, v in end.options.items()}
+    )
     if isinstance(end, Sink) and end.partition_by:
         writer = writer.partitionBy(*end.partition_by)
     if end.format == "delta":

@@ -174,6 +174,8 @@ class JoinQuery(PlainDict):
         now = self.meaning()
         for part in MEANING:
             if now.get(part) != meaning.get(part):
+                if part == "streams" and (said := _stream_difference(meaning.get(part), now[part])):
+                    return said
                 return f"{part} was {meaning.get(part)!r} and is {now.get(part)!r}"
         return None
 
@@ -347,6 +349,20 @@ class JoinQuery(PlainDict):
                 )
 
 
+def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
+    """The option in which a stream differs, if the streams are the same ones."""
+    before = {stream["name"]: stream for stream in old or ()}
+    if list(before) != [stream["name"] for stream in new]:
+        return None
+    for now in new:
+        was = before[now["name"]]
+        for option in [*was, *now]:
+            if was.get(option) != now.get(option):
+                old_value, new_value = was.get(option), now.get(option)
+                return f"streams: {option} of {now['name']!r} was {old_value!r} and is {new_value!r}"
+    return None
+
+
 def _check_index(query: JoinQuery, stream: Stream, index: str) -> None:
     if index == "hash" and query.keyless:
         raise InvalidValue(
@@ -398,7 +414,9 @@ def _named(name: str, options: object) -> dict[str, Any]:
         raise InvalidType(f"stream {name!r} must be a mapping of options; got {options!r}")
     said = dict(options or {})
     if said.setdefault("name", name) != name:
-        raise InvalidValue(f"stream {name!r}: name is given twice, the other is {said['name']!r}; leave it out")
+        raise InvalidValue(
+            f"stream {name!r}: name is given twice, the other is {said['name']!r}; leave it out"
+        )
     return said
 
 
