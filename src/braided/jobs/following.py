@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from braided.query.errors import InvalidValue
+
 _EVERY_S = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -27,7 +29,7 @@ def follow(
     serve: int | None = None,
 ) -> None:
     """A line per batch until the query ends; `journal` gets a line of JSON each, `serve` a page of them."""
-    told, before, lines = -1, 0, list[str]()
+    told, lines = -1, list[str]()
     with _page(serve, lines):
         while True:
             active = streaming.isActive
@@ -36,8 +38,7 @@ def follow(
                 told = progress["batchId"]
                 record = _record(progress)
                 if progress is new[-1]:
-                    total = metrics(streaming).results
-                    record["results"], before = total - before, total
+                    record["results_so_far"] = metrics(streaming).results  # of all runs on the checkpoint
                 lines.append(_line(record))
                 say(lines[-1])
                 if journal is not None:
@@ -54,7 +55,7 @@ def _record(progress: Any) -> dict[str, Any]:
 
 
 def _line(record: dict[str, Any]) -> str:
-    found = f", {record['results']:,} results" if "results" in record else ""
+    found = f", {record['results_so_far']:,} results so far" if "results_so_far" in record else ""
     return f"batch {record['batch']}: {record['rows']:,} rows in {record['seconds']:.1f} s{found}"
 
 
@@ -88,6 +89,26 @@ def _stop(streaming: Any, say: Callable[[str], object], patient: bool) -> None:
                 break
             time.sleep(0.05)
     streaming.stop()
+
+
+@contextmanager
+def holding(say: Callable[[str], object]) -> Iterator[list[int]]:
+    """While it lasts, Ctrl-C is only noted: a Spark that is interrupted while it starts would never end."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, _frame: object) -> None:
+        asked.append(number)
+        say("stopping as soon as Spark has started")
+
+    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -127,7 +148,10 @@ def _served(port: int, lines: list[str]) -> Iterator[None]:
         def log_message(self, format: str, *args: Any) -> None:
             """Nothing: the terminal is for batches."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Page)
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Page)
+    except OSError as wrong:
+        raise InvalidValue(f"--serve {port}: {wrong.strerror}; name another port") from None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield

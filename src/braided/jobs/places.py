@@ -28,6 +28,15 @@ def check_places(job: Job) -> None:
             _check_sinks(job)
 
 
+def check_journal(path: Path | None) -> None:
+    """Raise unless lines can be added to a journal."""
+    try:
+        if path is not None:
+            path.open("a").close()
+    except OSError as wrong:
+        raise InvalidValue(f"--journal {str(path)!r} cannot be written: {wrong.strerror}") from None
+
+
 def local(path: str | None) -> Path | None:
     """A path of this machine's file system; None for an address of another."""
     if path is None:

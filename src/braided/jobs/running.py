@@ -18,10 +18,10 @@ from typing import Any
 from braided.jobs.columns import ddl
 from braided.jobs.definitions import FILES, Source, Value
 from braided.jobs.failures import first_line, missing_format, named, plain_errors
-from braided.jobs.following import errors_to, follow, stopping
+from braided.jobs.following import errors_to, follow, holding, stopping
 from braided.jobs.java import check_java
 from braided.jobs.loading import Job
-from braided.jobs.places import check_places
+from braided.jobs.places import check_journal, check_places
 from braided.jobs.problems import JobFailed
 from braided.jobs.writing import chosen, in_json, write_apart
 from braided.query.errors import BraidedError, did_you_mean
@@ -48,6 +48,14 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
     if session is None:
         check_java()
     check_places(job)
+    check_journal(watching.journal)
+    try:
+        _run(job, once, watching, session)
+    except KeyboardInterrupt:
+        watching.say(f"stopped before it began; start it with: braided run {job.document.name}")
+
+
+def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
     with _session(job, session, watching) as spark, plain_errors(job):
         joined, pace = _joined(job, spark)
         trigger = {"availableNow": True} if once else pace or dict(job.trigger)
@@ -92,7 +100,7 @@ def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
         watching.say(f"starting Spark for {job.name} (the first batch of all takes longest)")
     with _log(job) as log:
         try:
-            with errors_to(log):
+            with errors_to(log), holding(watching.say) as asked:
                 spark = braided.session(job.name, **{"spark.log.level": "OFF", **_texts(job.spark)})
         except BraidedError:
             raise
@@ -103,6 +111,8 @@ def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
             )
             raise JobFailed(f"Spark could not be started: {first_line(wrong)}; {hint}") from wrong
         try:
+            if asked:
+                raise KeyboardInterrupt
             yield spark
         finally:
             spark.stop()
