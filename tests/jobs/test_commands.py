@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from braided.jobs import load, schema
+from braided.jobs import definitions, load, schema
 from braided.jobs.example import write_example
 from braided.query.errors import BraidedError
 from tests.jobs.files import GOOD, write
@@ -131,3 +132,12 @@ def _references(schema_part: Any) -> list[str]:
         own = [str(v).rsplit("/", 1)[1] for k, v in schema_part.items() if k == "$ref"]
         return own + [name for v in schema_part.values() for name in _references(v)]
     return [name for v in schema_part for name in _references(v)] if isinstance(schema_part, list) else []
+
+
+def test_the_manual_names_every_key_and_its_example_is_right(tmp_path: Path) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text()
+    example = manual.split("```yaml\n")[1].split("```")[0]
+    assert load(write(tmp_path, example), {}).query.names == ("orders", "payments")
+    for cls in (definitions.JobFile, definitions.Source, definitions.Sink, definitions.Replay):
+        for name in definitions.helped(cls):
+            assert re.search(rf"[`.{{ ]{name}[`:]", manual), name

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 import braided as bd
 from braided.jobs import load
+from braided.jobs.definitions import Source, Value
 from braided.jobs.example import write_example
-from braided.jobs.running import Watching, run
+from braided.jobs.running import Watching, decoded, pace, run
 from tests.spark.streams import generated, write
 
 JOB = """\
@@ -114,6 +115,17 @@ def test_values_are_decoded_and_columns_made(
     assert spark.read.parquet(str(tmp_path / "out2")).columns == ["a_k", "result_time"]
 
 
+def test_a_kafka_value_is_taken_apart(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "select cast('{\"id\": 7}' as binary) as value, 'k' as key, timestamp_seconds(1) as timestamp"
+    )
+    value = Value(schema={"id": "long"})
+    plain = Source(format="kafka", value=value)
+    assert decoded(rows, plain).collect() == [(7,)]
+    timed = Source(format="kafka", value=value, select=("id", "unix_seconds(kafka_timestamp) as at"))
+    assert decoded(rows, timed).collect() == [(7, 1)]
+
+
 MISTAKES = {
     "a column": ([("b: {key: k", "b: {key: kk")], ["job.yaml:4:", "stream 'b' has no column 'kk'", "'k'"]),
     "a column of the sink": ([("[a_k,", "[a_kk,")], ["job.yaml:8:", "no column 'a_kk'", "'a_k'"]),
@@ -171,9 +183,7 @@ def test_a_checkpoint_of_another_query_and_one_that_is_new(
 def test_a_replay_by_rows_a_second_sets_the_trigger(
     job: Callable[..., list[str]], spark: SparkSession, tmp_path: Path
 ) -> None:
-    from braided.jobs.running import _pace
-
     text = JOB.replace("{files: 1}", "{rows_per_second: 10}").replace("trigger: available now\n", "")
     (tmp_path / "job.yaml").write_text(text)
-    files, trigger = _pace(load(tmp_path / "job.yaml"), spark)
+    files, trigger = pace(load(tmp_path / "job.yaml"), spark)
     assert (files, trigger) == ({"b": 1}, {"processingTime": "5000 milliseconds"})  # 50 rows a file

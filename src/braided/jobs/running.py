@@ -57,11 +57,14 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
 
 def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
     with _session(job, session, watching) as spark, plain_errors(job):
-        joined, pace = _joined(job, spark)
-        trigger = {"availableNow": True} if once else pace or dict(job.trigger)
+        joined, paced = _joined(job, spark)
+        trigger = {"availableNow": True} if once else paced or dict(job.trigger)
         streaming = _start(job, joined, trigger)
-        with stopping(streaming, watching.say) as stopped:
-            _follow(streaming, watching)
+        try:
+            with stopping(streaming, watching.say) as stopped:
+                _follow(streaming, watching)
+        finally:
+            streaming.stop()
         failed = None if stopped.is_set() else streaming.exception()
         if failed is not None:
             raise failed
@@ -139,7 +142,7 @@ def _log(job: Job) -> Iterator[Path | None]:
 def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
     """The join as a DataFrame, and the trigger that a replay by rows a second needs."""
     braided = importlib.import_module("braided.spark")
-    files, pace = _pace(job, spark)
+    files, paced = pace(job, spark)
     frames = {name: _frame(job, spark, name, files.get(name)) for name in job.query.names}
     job.check_columns({name: frame.columns for name, frame in frames.items()})
     try:
@@ -153,7 +156,7 @@ def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
             if name not in joined.columns:
                 hint = did_you_mean(name, joined.columns)
                 raise job.complain(f"sink.{at}: the result has no column {name!r}; {hint}", "sink", at)
-    return joined, pace
+    return joined, paced
 
 
 def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
@@ -172,10 +175,10 @@ def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
         if limit is not None:
             reader = reader.option("maxFilesPerTrigger", limit)
         frame = reader.load(source.path) if source.path is not None else reader.load()
-        return _decoded(frame, source)
+        return decoded(frame, source)
 
 
-def _decoded(frame: Any, source: Source) -> Any:
+def decoded(frame: Any, source: Source) -> Any:
     """The frame with its value taken apart, and the columns that are selected."""
     if isinstance(source.value, Value):
         functions = importlib.import_module("pyspark.sql.functions")
@@ -206,7 +209,7 @@ def _inferred(job: Job, spark: Any, name: str) -> Any:
     return schema
 
 
-def _pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
+def pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
     """For replays by rows a second: how many files a batch each source gives, and how often a batch is."""
     rows: dict[str, float] = {}
     rates: dict[str, float] = {}
