@@ -130,7 +130,6 @@ def test_a_key_given_twice_names_both_lines(tmp_path: Path) -> None:
         ("a: [1, 2\nb: 3", ["job.yaml:2:", "no YAML"]),
         ("a:\n\t- 1", ["job.yaml:2:1", "tabs"]),
         ("a: b: c", ["job.yaml:1:5", "no YAML"]),
-        ("", ["must be a mapping"]),
         ("- a", ["must be a mapping"]),
         ("a: &a [*a]", ["holds itself"]),
         ("a: \x00", ["no YAML"]),
@@ -150,6 +149,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load(tmp_path / "nowhere" / "job.yaml")
     with pytest.raises(BraidedError, match="is a folder"):
         load(tmp_path)
+    (tmp_path / "empty.yaml").write_text("# later\n")
+    with pytest.raises(BraidedError, match="empty.yaml is empty"):
+        load(tmp_path / "empty.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"a: \xff")
     with pytest.raises(BraidedError, match="UTF-8"):
         load(tmp_path / "latin.yaml")

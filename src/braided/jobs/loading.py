@@ -64,6 +64,8 @@ class Job:
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
     """The job in a file; all its mistakes are raised together, as a `JobError`, each with its line."""
     document = read_document(Path(path), environment)
+    if document.data is None:
+        raise InvalidValue(f"{document.name} is empty; `braided init` writes an example of a job file")
     found: Found = list(document.problems)
     said = read_options(JobFile, document.data, (), found, {JoinQuery: read_query})
     said = _written_out(said)
