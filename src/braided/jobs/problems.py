@@ -37,7 +37,8 @@ class JobFailed(InvalidValue):
 
 def refuse(document: Document, problems: Iterable[Problem]) -> None:
     """Raise if there are problems: all of them, in the order of the file."""
-    lines = sorted({(document.line(p.at), p.message) for p in problems}, key=lambda found: found[0])
+    found = dict.fromkeys((document.line(p.at), p.message) for p in problems)
+    lines = sorted(found, key=lambda one: one[0])
     if lines:
         raise JobError(document.name, [f"{document.name}:{line}: {message}" for line, message in lines])
 
