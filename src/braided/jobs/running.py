@@ -110,7 +110,9 @@ def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
         except Exception as wrong:
             packages = job.spark.get("spark.jars.packages")
             hint = (
-                f"can {packages} be downloaded here?" if packages else "braided doctor says what is missing"
+                f"see whether {packages} can be downloaded"
+                if packages
+                else "braided doctor says what is missing"
             )
             raise JobFailed(f"Spark could not be started: {first_line(wrong)}; {hint}") from wrong
         try:
