@@ -15,6 +15,7 @@ from braided.jobs import load
 from braided.jobs.definitions import Source, Value
 from braided.jobs.example import write_example
 from braided.jobs.running import Watching, decoded, pace, run
+from braided.view import Journal
 from tests.spark.streams import generated, write
 
 JOB = """\
@@ -55,18 +56,21 @@ def _lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in sorted(lines)]
 
 
-def test_the_example_runs_and_a_restart_adds_only_what_is_new(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_example_runs_and_a_restart_adds_only_what_is_new(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = load(write_example(tmp_path))
     said: list[str] = []
     run(job, watching=Watching(said.append), session=spark)
     results, late = _lines(tmp_path / "out" / "results"), _lines(tmp_path / "out" / "late")
     assert len(results) > 100
     assert [row["late_stream"] for row in late] == ["payments"]
-    assert said[0].startswith("batch 0: 268 rows")
-    assert said[-1] == "ended after batch 2"
+    assert "batch 0: 268 rows in" in capsys.readouterr().out
+    assert said[-2] == "ended after batch 2"
+    assert Path(said[-1].removeprefix("report: ")).read_text().startswith("<!doctype html>")
     _forget(tmp_path / "out" / "checkpoint", 2)  # as after a kill between writing and noting that it is done
     run(job, watching=Watching(said.append), session=spark)
-    assert said[-1] == "ended after batch 2"
+    assert said[-2] == "ended after batch 2"
     assert _lines(tmp_path / "out" / "results") == results
     assert _lines(tmp_path / "out" / "late") == late
     run(job, watching=Watching(said.append), session=spark)
@@ -97,8 +101,8 @@ def test_files_without_a_schema_are_looked_at_and_columns_chosen(
         [bd.Stream(n, key="k", time="t", window="5 seconds", lateness="1 second") for n in "ab"]
     )
     assert out.count() == bd.run_local(query, wanted).num_rows
-    journal = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
-    assert journal[-1]["results_so_far"] == out.count()
+    assert Journal(tmp_path / "journal.jsonl").read()[-1].total_results == out.count()
+    assert (tmp_path / "report.html").exists()
 
 
 def test_values_are_decoded_and_columns_made(

@@ -83,11 +83,22 @@ def init(
 
 
 @app.command()
-def explain(job: Annotated[Path, typer.Argument(help="The job file.")]) -> None:
+def explain(
+    job: Annotated[Path, typer.Argument(help="The job file.")],
+    svg: Annotated[Path | None, typer.Option(help="Draw the plan into this file.")] = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print the plan as a Mermaid diagram.")] = False,
+) -> None:
     """Check a job file and say what it does, without starting Spark."""
     from braided.jobs import load  # noqa: PLC0415
+    from braided.query.svg import diagram_svg  # noqa: PLC0415
 
-    print(load(job).explain())
+    loaded = load(job)
+    if svg is not None:
+        try:
+            svg.write_text(diagram_svg(loaded.query), encoding="utf-8")
+        except OSError as wrong:
+            raise InvalidValue(f"--svg {str(svg)!r} cannot be written: {wrong.strerror}") from None
+    print(loaded.query.diagram() if mermaid else loaded.explain())
 
 
 @app.command()
@@ -98,7 +109,9 @@ def run(
     serve: Annotated[
         int | None, typer.Option(min=1, max=65535, help="A page at this port of this machine.")
     ] = None,
-    journal: Annotated[Path | None, typer.Option(help="A file that gets a line of JSON per batch.")] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="A file for a line of JSON per batch; else one in the checkpoint.")
+    ] = None,
 ) -> None:
     """Run a job on Spark until it ends; Ctrl-C stops it after its batch."""
     from braided.jobs import load, running  # noqa: PLC0415

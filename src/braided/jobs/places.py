@@ -32,6 +32,7 @@ def check_journal(path: Path | None) -> None:
     """Raise unless lines can be added to a journal."""
     try:
         if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.open("a").close()
     except OSError as wrong:
         raise InvalidValue(f"--journal {str(path)!r} cannot be written: {wrong.strerror}") from None

@@ -10,33 +10,43 @@ import importlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from braided.jobs.columns import ddl
 from braided.jobs.definitions import FILES, Source, Value
 from braided.jobs.failures import first_line, missing_format, named, plain_errors
-from braided.jobs.following import errors_to, follow, holding, stopping
 from braided.jobs.java import check_java
 from braided.jobs.loading import Job
-from braided.jobs.places import check_journal, check_places
+from braided.jobs.places import check_journal, check_places, local
 from braided.jobs.problems import JobFailed
+from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, in_json, write_apart
 from braided.query.errors import BraidedError, did_you_mean
+from braided.view.follow import QueryFailed
+from braided.view.records import JOURNAL
+from braided.view.report import report_of
+from braided.view.watch import watch
 
 _KAFKA = ("key", "topic", "partition", "offset", "timestamp")
 
 
 @dataclass(frozen=True)
 class Watching:
-    """How a run is followed: what is said, and where else it goes."""
+    """How a run is followed: what is said, and where else it goes.
+
+    Without a `journal` it is in the checkpoint, if that is a folder of this machine.
+    """
 
     say: Callable[[str], object] = print
     quiet: bool = False
     journal: Path | None = None
     serve: int | None = None
+    console: Console | None = None
 
 
 def run(job: Job, *, once: bool = False, watching: Watching | None = None, session: Any = None) -> None:
@@ -45,6 +55,7 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
     Without a `session` of the caller's, one is made and ended.
     """
     watching = watching or Watching()
+    watching = replace(watching, journal=watching.journal or _usual_journal(job))
     if session is None:
         check_java()
     check_places(job)
@@ -55,6 +66,12 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
         watching.say(f"stopped before it began; start it with: braided run {job.document.name}")
 
 
+def _usual_journal(job: Job) -> Path | None:
+    """Where batches are noted unless said otherwise; nowhere if the checkpoint is not on this machine."""
+    checkpoint = local(job.checkpoint)
+    return None if checkpoint is None else checkpoint / "braided" / JOURNAL
+
+
 def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
     with _session(job, session, watching) as spark, plain_errors(job):
         joined, paced = _joined(job, spark)
@@ -62,7 +79,7 @@ def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
         streaming = _start(job, joined, trigger)
         try:
             with stopping(streaming, watching.say) as stopped:
-                _follow(streaming, watching)
+                _follow(job, streaming, watching)
         finally:
             streaming.stop()
         failed = None if stopped.is_set() else streaming.exception()
@@ -71,11 +88,14 @@ def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
         _say_end(job, streaming, stopped.is_set(), watching)
 
 
-def _follow(streaming: Any, watching: Watching) -> None:
-    """Wait for the query's end, telling of its batches."""
-    braided = importlib.import_module("braided.spark")
-    say = (lambda _: None) if watching.quiet else watching.say
-    follow(streaming, braided.metrics, say=say, journal=watching.journal, serve=watching.serve)
+def _follow(job: Job, streaming: Any, watching: Watching) -> None:
+    """Wait for the query's end, showing its batches."""
+    console = watching.console or Console()
+    with suppress(QueryFailed):  # the query itself says why
+        watch(
+            streaming, query=job.query, journal=watching.journal, port=watching.serve, console=console,
+            quiet=watching.quiet,
+        )  # fmt: skip
 
 
 def _say_end(job: Job, streaming: Any, stopped: bool, watching: Watching) -> None:
@@ -90,6 +110,8 @@ def _say_end(job: Job, streaming: Any, stopped: bool, watching: Watching) -> Non
     watching.say(
         f"stopped after batch {batches[-1]}; {again}" if stopped else f"ended after batch {batches[-1]}"
     )
+    if watching.journal is not None:
+        watching.say(f"report: {report_of(watching.journal)}")
 
 
 @contextmanager

@@ -1,21 +1,14 @@
-"""A query is followed in lines, and stops between two batches; here with a query that only plays."""
+"""A query stops between two batches; here with one that only plays."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
-import urllib.request
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from braided.jobs.following import follow, holding, stopping
-from braided.query.errors import BraidedError
+from braided.jobs.signals import holding, stopping
 
 
 class Playing:
@@ -49,49 +42,13 @@ class Playing:
         self.stopped_at = time.monotonic()
 
 
-def metrics(playing: Playing) -> Any:
-    return SimpleNamespace(results=len(playing.recentProgress))
-
-
-def test_a_line_per_batch_in_the_terminal_and_in_the_journal(tmp_path: Path) -> None:
-    said: list[str] = []
-    follow(Playing(3), metrics, say=said.append, journal=tmp_path / "j")
-    assert said[-1] == "batch 2: 10 rows in 0.1 s, 3 results so far"
-    journal = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()]
-    assert [line["batch"] for line in journal] == [0, 1, 2]
-    assert journal[-1]["results_so_far"] == 3
-
-
-def test_a_page_shows_the_lines_and_a_taken_port_is_said() -> None:
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    query, pages = Playing(1000), list[str]()
-
-    def look() -> None:
-        time.sleep(0.7)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}") as page:
-            pages.append(page.read().decode())
-        query.stop()
-
-    threading.Thread(target=look).start()
-    follow(query, metrics, say=lambda _: None, serve=port)
-    assert "batch 0: 10 rows" in pages[0]
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(BraidedError, match="--serve"):
-            follow(query, metrics, say=lambda _: None, serve=taken.getsockname()[1])
-
-
 def test_ctrl_c_stops_after_the_batch() -> None:
     query, said = Playing(1000), list[str]()
     before = signal.getsignal(signal.SIGINT)
     with stopping(query, said.append) as stopped:
         threading.Timer(0.35, os.kill, (os.getpid(), signal.SIGINT)).start()
-        follow(query, metrics, say=lambda _: None)
+        while query.isActive:
+            time.sleep(0.01)
     assert stopped.is_set()
     assert said == ["stopping after this batch (Ctrl-C again: at once)"]
     assert 3 <= len(query.recentProgress) <= 5
