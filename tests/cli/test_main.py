@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from braided.policies.index_cost import Costs
+from braided.view import Journal
+from tests.view.batches import record
 
 
 def braided(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -56,3 +58,15 @@ def test_doctor_says_what_is_there_and_keeps_the_costs(tmp_path: Path) -> None:
     assert "measured now" not in braided("doctor", cache=tmp_path).stdout
     kept[0].write_text('{"insert": "damaged"}')
     assert braided("doctor", cache=tmp_path).returncode == 0
+
+
+def test_report_prints_where_it_is(tmp_path: Path) -> None:
+    Journal(tmp_path / "journal.jsonl").append(record(0))
+    done = braided("report", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "report.html")
+    assert "<svg" in (tmp_path / "report.html").read_text()
+    done = braided("report", str(tmp_path / "report.html"))
+    assert done.returncode == 1
+    assert "line 1 is no record of a batch; is this a journal?" in done.stderr
+    assert "is no journal" in braided("report", str(tmp_path / "nothing")).stderr

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
 from typing import Any
 
 from braided.policies.statistics import HalfJoinStatistics, StreamStatistics
+from braided.spark import measures
 from braided.spark.diagnosis import explain
 from braided.spark.measures import JoinMetrics
 
@@ -66,3 +69,23 @@ def test_keys_that_never_overlap_are_told_from_windows_that_exclude() -> None:
     text = said(metrics({"a": SOME, "b": SOME}, outside))
     assert "Rows of 'a' find 400 rows of 'b' with their key, but all outside the windows" in text
     assert "never overlap" not in text
+
+
+def test_rows_that_do_not_fit_into_memory_and_what_waits() -> None:
+    cold = StreamStatistics(rows_in=1_000, live_rows=10, spilled_rows=990)
+    text = said(metrics({"a": cold, "b": SOME}, owed=1_234, disk_decision="group 3 waits"))
+    assert "990 rows do not fit into the memory budget" in text
+    assert "about 1,234 combinations wait until they are merged (group 3 waits)." in text
+
+
+def test_a_query_that_idles_long_keeps_its_numbers() -> None:
+    numbers = [7 if name == "results" else 1 for name in measures.names("ab")]
+    told = {"braided": {"buckets": [numbers], "streams": ["a", "b"], "said": []}}
+    idle: dict[str, Any] = {"batchId": 1, "durationMs": {}, "observedMetrics": {}}
+    query = SimpleNamespace(id="q", runId="r", isActive=True)
+    query.recentProgress = [SimpleNamespace(json=json.dumps({**idle, "observedMetrics": told}))]
+    assert measures.metrics(query).results == 7  # type: ignore[arg-type]
+    query.recentProgress = [SimpleNamespace(json=json.dumps(idle))] * 100
+    assert measures.metrics(query).results == 7  # type: ignore[arg-type]
+    query.runId = "another"
+    assert measures.metrics(query).results == 0  # type: ignore[arg-type]

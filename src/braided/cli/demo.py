@@ -22,6 +22,7 @@ from rich.console import Console
 from braided.lab import shop
 from braided.lab.files import add_file, committed_files
 from braided.query.errors import InvalidValue
+from braided.view.report import report_of
 
 BATCHES = 8
 _KILLED_AFTER = 3
@@ -51,6 +52,7 @@ def demo(orders: int, folder: Path, console: Console) -> None:
     _, stalled = _job("stalled", folder, console, quiet=True)
     console.print(f"[italic]{stalled['why']}[/italic]", highlight=False)
     _show(folder, console)
+    console.print(f"\nthe batches as a report: {report_of(folder)}", markup=False)
 
 
 def check_java() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
 from braided.lab import shop
+from braided.view.follow import Newcomers, Show, follow
+from braided.view.records import JOURNAL, Journal, Record
 
 SCHEMAS = {
     "orders": "order_id long, amount double, placed_at timestamp",
@@ -44,7 +46,10 @@ def main(job: str, folder: Path) -> None:
     checkpoint = folder / f"checkpoint-{job}"
     writer = joined.writeStream.format("parquet").option("path", str(out))
     streaming = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    _follow(streaming)
+    journal = folder / JOURNAL if job == "braided" else None
+    if journal:
+        Journal(journal).describe(shop.query().explain())
+    follow(streaming, journal=journal, show=_saying(), every=0.1)
     end: dict[str, Any] = {"end": job, "bytes": _size(checkpoint / "state")}
     if job != "chain":
         seen = bd.spark.metrics(streaming)
@@ -53,21 +58,16 @@ def main(job: str, folder: Path) -> None:
     spark.stop()
 
 
-def _follow(streaming: Any) -> None:
-    """A line per batch, as they are done."""
-    told = -1
-    while True:
-        active = streaming.isActive
-        for progress in streaming.recentProgress:
-            if progress["batchId"] > told and progress["numInputRows"]:
-                told = progress["batchId"]
-                seconds = progress["durationMs"]["triggerExecution"] / 1e3
-                _say({"batch": told, "rows": progress["numInputRows"], "seconds": seconds})
-        if not active:
-            break
-        time.sleep(0.1)
-    if streaming.exception() is not None:
-        raise streaming.exception()
+def _saying() -> Show:
+    """A line per batch with rows, as they are done."""
+    newcomers = Newcomers()
+
+    def show(records: Sequence[Record], _: str) -> None:
+        for r in newcomers.among(records):
+            if r.rows:
+                _say({"batch": r.batch, "rows": r.rows, "seconds": r.seconds})
+
+    return show
 
 
 def _read(spark: SparkSession, folder: Path, name: str = "") -> DataFrame:

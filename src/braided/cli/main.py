@@ -1,4 +1,4 @@
-"""The command line: `braided demo`, `braided bench NAME`, `braided lab NAME`, `braided doctor`.
+"""The command line: `braided demo`, `bench NAME`, `lab NAME`, `report PATH`, `doctor`.
 
 Exit status 0, or 1 with one clear message on standard error and no traceback for a user's mistake;
 `--debug` shows the traceback.
@@ -25,6 +25,7 @@ from braided import __version__
 from braided.cli.demo import demo as run_demo
 from braided.cli.local_demo import local_demo
 from braided.query.errors import BraidedError, InvalidValue, did_you_mean
+from braided.view.report import report_of
 
 if TYPE_CHECKING:
     from braided.bench.engine import Line
@@ -143,6 +144,15 @@ def lab(
     counts = Counter(claim.verdict for claim in report.claims)
     console.print(", ".join(f"{verdict}: {number}" for verdict, number in counts.most_common()))
     console.print(f"all claims and figures: {out}", markup=False)
+
+
+@app.command()
+def report(
+    path: Annotated[Path, typer.Argument(help="A journal, or a folder with a journal.jsonl.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write; else report.html beside it.")] = None,
+) -> None:
+    """Write what a query did, by its journal, as one HTML file."""
+    print(report_of(path, out))
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ with nothing in those of other stages, so that sums (or maxima) over the stages 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ from braided.spark.store import Meta, StreamMeta
 
 OBSERVED = "braided"
 _SAID = 4  # adaptations that a bucket reports
+_RUNS = 64
+_TOLD: dict[str, dict[str, Any]] = {}  # by run of a query: the latest report that says something
 
 _STREAM = (
     "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
@@ -200,8 +203,8 @@ class JoinMetrics(Statistics):
     `batch_seconds` are the latest batches' times, oldest first; `largest_bucket_share` is the largest
     bucket's part of all live rows (1 / buckets is even), `hottest_key_share` about what part of the latest
     rows had the same key, both in the most uneven stage; `lag_us` is how far each stream's newest time lies
-    behind the newest of all. `rebuilds`, `arena_hits`, `engine_seconds` and `state_seconds` are of the latest
-    batch, over all buckets.
+    behind the newest of all; `memory_limit` is the `Memory` budget of all buckets, in bytes. `rebuilds`,
+    `arena_hits`, `engine_seconds` and `state_seconds` are of the latest batch, over all buckets.
     """
 
     query_id: str = ""
@@ -219,6 +222,7 @@ class JoinMetrics(Statistics):
     engine_seconds: float = 0.0
     state_seconds: float = 0.0
     lag_us: Mapping[str, int | None] = field(default_factory=dict)
+    memory_limit: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values."""
@@ -230,19 +234,39 @@ class JoinMetrics(Statistics):
 
 def metrics(streaming: StreamingQuery) -> JoinMetrics:
     """The metrics of a running (or ended) streaming join; from any thread, at any time."""
-    progress = [json.loads(p.json) for p in streaming.recentProgress]
-    common = {"query_id": str(streaming.id), "active": streaming.isActive, **_spark_side(progress)}
+    progress = _remembered(str(streaming.runId), [json.loads(p.json) for p in streaming.recentProgress])
+    return metrics_of(progress, query_id=str(streaming.id), active=streaming.isActive)
+
+
+def _remembered(run: str, progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Reports, with the last that buckets told something in: a query that idles long reports nothing else."""
+    told = next((report for report in reversed(progress) if _reports([report])), None)
+    if told is not None:
+        _TOLD.pop(run, None)
+        _TOLD[run] = told
+        while len(_TOLD) > _RUNS:
+            del _TOLD[next(iter(_TOLD))]
+    elif run in _TOLD:
+        return [_TOLD[run], *progress]
+    return progress
+
+
+def metrics_of(progress: Sequence[Mapping[str, Any]], *, query_id: str, active: bool) -> JoinMetrics:
+    """The metrics as they were after the last of these progress reports of a query."""
+    common = {"query_id": query_id, "active": active, **_spark_side(progress)}
     reports = _reports(progress)
     if OBSERVED not in reports:
         return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
     last = reports[OBSERVED][0]
     names_, plan = last["streams"], read_plan(last.get("plan"))
-    stages = [[combined(names_, r["buckets"], plan) for r in told] for told in reports.values()]
-    latest = [told[0] for told in stages]
+    stages = [
+        [functools.partial(combined, names_, r["buckets"], plan) for r in told] for told in reports.values()
+    ]
+    latest = [told[0]() for told in stages]
     observed = over_stages(latest)
     if len(stages) > 1:  # Spark counts the rows of a stream twice if its times are read for another stage
         common["rows_per_second"] = observed["batch_rows"] / (common["batch_seconds"][-1] or 1.0)
-    fed = [f for told in stages if (f := next((c for c in told if c["batch_rows"]), None))]
+    fed = [f for told in stages if (f := next((c for r in told if (c := r())["batch_rows"]), None))]
     seen = _statistics(names_, observed, plan, last.get("said") or ())
     newest = {n: s.newest_us for n, s in seen.streams.items()}
     front = max((t for t in newest.values() if t is not None), default=None)
@@ -260,6 +284,7 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
         engine_seconds=observed["engine_us"] / 1e6,
         state_seconds=observed["state_us"] / 1e6,
         lag_us={n: None if t is None or front is None else front - t for n, t in newest.items()},
+        memory_limit=last.get("memory_limit"),
     )
 
 

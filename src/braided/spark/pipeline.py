@@ -112,7 +112,7 @@ def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     if packed[0].isStreaming:
         schema = JOINED if plan.stage.last else HANDED_ON
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), schema, "Append", "None")
-        return joined.observe(observation(plan.stage), *_observations(plan.query))
+        return joined.observe(observation(plan.stage), *_observations(plan))
     piecewise = not pyspark.__version__.startswith("4.0.")
     schema = "blob binary" if plan.stage.last else "blob binary, leaves_us array<long>"
     return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), schema)
@@ -294,14 +294,17 @@ def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
     return result.select(*[marked if c == RESULT_TIME else F.col(f"`{c}`") for c in result.columns])
 
 
-def _observations(query: JoinQuery) -> list[Any]:
+def _observations(plan: JoinPlan) -> list[Any]:
     """One aggregate, however many numbers: Spark plans it anew in every batch."""
+    query = plan.query
     names = F.array(*(F.lit(name) for name in query.names))
+    limit = [] if query.memory is None else [F.lit(query.memory.limit_bytes * plan.buckets)]
     return [
         F.collect_list("metrics").alias("buckets"),
         F.collect_list("said").alias("said"),
         F.first(names).alias("streams"),
         F.first(F.lit(json.dumps(query.tree))).alias("plan"),
+        *(F.first(bytes_).alias("memory_limit") for bytes_ in limit),
     ]
 
 

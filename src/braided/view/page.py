@@ -1,0 +1,195 @@
+"""A running query as a page in the browser, for the user of this machine alone.
+
+The server listens on 127.0.0.1. A site in the same browser could reach it by a name of its own that resolves
+to that address, so requests must name this host themselves (`Host`). The page loads nothing from elsewhere,
+and its policy forbids it; data becomes text on it, never markup. `records.json` and `metrics` are for
+programs.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import socketserver
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from typing import Any
+
+from braided.query.errors import InvalidType, InvalidValue
+from braided.view import prometheus
+from braided.view.charts import charts_of, summary
+from braided.view.records import Record, ViewFailed
+
+HOST = "127.0.0.1"
+PORT = 4041
+_ADAPTATIONS = 20
+_NAMES = (HOST, "localhost")
+
+
+class Page:
+    """What is served: the latest records, and what `why` says."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self._shown: tuple[tuple[Record, ...], str] = (tuple(records), "")
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://{HOST}:{self.port}/"
+
+    def show(self, records: Sequence[Record], why: str) -> None:
+        """Serve these from now on; from any thread."""
+        self._shown = (tuple(records), why)
+
+    def answer(self, path: str) -> tuple[str, str] | None:
+        """Content type and text of a path; None if there is no such path."""
+        records, why = self._shown
+        if path == "/":
+            return "text/html; charset=utf-8", _html()
+        if path == "/records.json":
+            return "application/json", json.dumps(_data(records, why))
+        if path == "/metrics":
+            return prometheus.CONTENT_TYPE, prometheus.exposition(records[-1] if records else None)
+        return None
+
+
+@contextmanager
+def serve(records: Sequence[Record] = (), port: int = PORT) -> Iterator[Page]:
+    """A page on this machine while the context lasts; give its `show` to `follow`. Port 0 is any free one."""
+    page = Page(records)
+    with _server(page, port) as server:
+        page.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        try:
+            yield page
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _server(page: Page, port: int) -> _Server:
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise InvalidType(f"serve: port must be a whole number; got {port!r}")
+    if not 0 <= port < 65_536:
+        raise InvalidValue(f"serve: port must be from 0 (any free one) to 65535; got {port}")
+    try:
+        return _Server(page, port)
+    except OSError as wrong:
+        raise ViewFailed(
+            f"serve: port {port} cannot be used ({wrong.strerror}); give another, or 0 for any free one"
+        ) from None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, page: Page, port: int) -> None:
+        self.page = page
+        super().__init__((HOST, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Without looking this host's name up, as `HTTPServer` does."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = HOST, self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "braided"
+    sys_version = ""
+    timeout = 10  # seconds for a request
+
+    def do_GET(self) -> None:
+        """Answer a request."""
+        if not self._is_for_us():
+            self._send(
+                HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", "This is not the host you asked for.\n"
+            )
+            return
+        found = self.server.page.answer(self.path.partition("?")[0])
+        if found is None:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "There is no such page.\n")
+        else:
+            self._send(HTTPStatus.OK, *found)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        """The terminal is the user's."""
+
+    def _is_for_us(self) -> bool:
+        port = self.server.server_port
+        known = {f"{name}:{port}" for name in _NAMES} | (set(_NAMES) if port == 80 else set())
+        return self.headers.get_all("Host", []) in [[name] for name in known]
+
+    def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Security-Policy", _policy())
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def asset(name: str) -> str:
+    """A file that the page or the report is made of."""
+    return resources.files("braided.view").joinpath(f"assets/{name}").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _html() -> str:
+    html = asset("page.html")
+    return html.replace("/*style*/", asset("style.css")).replace("/*script*/", asset("page.js"))
+
+
+@functools.cache
+def _policy() -> str:
+    """Only this style and this script, and data from this server alone."""
+    return (
+        f"default-src 'none'; style-src {_hash('style.css')}; script-src {_hash('page.js')}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _hash(name: str) -> str:
+    digest = hashlib.sha256(asset(name).encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _data(records: Sequence[Record], why: str) -> dict[str, Any]:
+    adapted = [{"batch": r.batch, "said": said} for r in records for said in r.adaptations]
+    return {
+        "why": why,
+        "summary": summary(records),
+        "charts": [chart.to_dict() for chart in charts_of(records)],
+        "adaptations": adapted[: -_ADAPTATIONS - 1 : -1],
+        "records": [record.to_dict() for record in records],
+    }

@@ -1,0 +1,85 @@
+"""What a query did, as one HTML file: numbers, plots, adaptations, the plan; no script, nothing external."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from xml.etree.ElementTree import tostring
+
+from braided.query.errors import InvalidValue
+from braided.view.charts import charts_of, summary
+from braided.view.page import asset
+from braided.view.records import JOURNAL, Journal, Record, ViewFailed
+from braided.view.svg import figure
+from braided.view.words import moment, span
+
+REPORT = "report.html"
+_ADAPTATIONS = 50
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def report(records: Sequence[Record], query_text: str, to: Path) -> Path:
+    """Write the report of these batches to a file; `query_text` is what `explain` says of the query."""
+    text = "\n".join(_page(records, query_text))
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(text, encoding="utf-8")
+    except OSError as wrong:
+        raise ViewFailed(f"{to}: the report cannot be written ({wrong.strerror})") from None
+    return to
+
+
+def report_of(path: Path, to: Path | None = None) -> Path:
+    """Write the report of a journal, or of the one in a folder; beside it, unless said otherwise."""
+    journal = path / JOURNAL if path.is_dir() else path
+    if not journal.is_file():
+        raise InvalidValue(
+            f"{path} is no journal, nor a folder with a {JOURNAL}; follow a query with journal=... to get one"
+        )
+    kept = Journal(journal)
+    return report(kept.read(), kept.about(), to or journal.with_name(REPORT))
+
+
+def _page(records: Sequence[Record], query_text: str) -> Iterator[str]:
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<link rel="icon" href="data:,">'
+    yield f"<title>braided: report</title>\n<style>\n{asset('style.css')}</style>\n</head>\n<body>"
+    yield f'<header><h1>braided</h1><p class="quiet">{escape(_when(records))}</p></header>'
+    if records:
+        yield from _tiles(records)
+        charts = (tostring(figure(c), encoding="unicode", method="html") for c in charts_of(records))
+        yield '<main class="charts">\n' + "\n".join(charts) + "\n</main>"
+        yield from _adaptations(records)
+    else:
+        yield '<p class="why">No batch was finished: there is nothing to report yet.</p>'
+    if query_text:
+        yield f"<h2>The query</h2>\n<pre>{escape(query_text)}</pre>"
+    yield "</body>\n</html>\n"
+
+
+def _when(records: Sequence[Record]) -> str:
+    if not records:
+        return "report"
+    began, ended = records[0].when - records[0].seconds, records[-1].when
+    return f"{moment(began)} to {moment(ended)} UTC, {span(ended - began)}"
+
+
+def _tiles(records: Sequence[Record]) -> Iterator[str]:
+    yield '<dl class="tiles">'
+    for name, value in summary(records):
+        yield f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+    yield "</dl>"
+
+
+def _adaptations(records: Sequence[Record]) -> Iterator[str]:
+    said = [(r.batch, text) for r in records for text in r.adaptations]
+    if not said:
+        return
+    more = f", the latest {_ADAPTATIONS} of {len(said):,}" if len(said) > _ADAPTATIONS else ""
+    yield f"<h2>Adaptations{more}</h2>\n<ol>"
+    for batch, text in said[: -_ADAPTATIONS - 1 : -1]:
+        yield f"<li><b>batch {batch}</b>{escape(text)}</li>"
+    yield "</ol>"

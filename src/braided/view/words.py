@@ -1,0 +1,50 @@
+"""Numbers and names as people read them.
+
+>>> count(1_234), count(2_345_678), size(3_400_000), span(0.25), span(5_400)
+('1,234', '2.35 M', '3.4 MB', '250 ms', '1.5 h')
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def count(number: float) -> str:
+    """A number of rows, short from a million on."""
+    for unit, name in ((1e9, "G"), (1e6, "M")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}" if number < 1000 * unit else f"{number / unit:,.0f} {name}"
+    return f"{number:,.0f}"
+
+
+def size(number: float) -> str:
+    """Bytes, in decimal units."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}" if number < 1000 * unit else f"{number / unit:,.0f} {name}"
+    return f"{number:.0f} B"
+
+
+def span(seconds: float) -> str:
+    """How long something takes, in its largest unit."""
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds * 1e3:.0f} ms" if seconds else "0 s"
+
+
+def moment(seconds: float) -> str:
+    """A point in time (seconds since 1970), in UTC."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):  # event times may be anything
+        return f"{seconds:,.0f} s"
+
+
+def plain(text: str) -> str:
+    r"""A text without anything that a terminal would obey.
+
+    >>> plain("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
