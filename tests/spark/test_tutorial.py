@@ -1,4 +1,4 @@
-"""The tutorial's second half runs on Spark, and prints what the page says; so does the upsert recipe."""
+"""The tutorial's second half runs on Spark, and prints what the page says; so do two how-tos."""
 
 from __future__ import annotations
 
@@ -22,5 +22,15 @@ def namespace(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return made
 
 
-def test_the_tutorial_on_spark(namespace: dict[str, Any]) -> None:
+def test_the_tutorial_on_spark_and_the_recipes_that_go_on_with_it(
+    spark: SparkSession, namespace: dict[str, Any]
+) -> None:
     run("tutorial.md", blocks("tutorial.md", "## On Spark"), namespace)
+    namespace["frames"] = {
+        name: spark.readStream.schema(schema)
+        .option("maxFilesPerTrigger", 4)
+        .parquet(str(namespace["folder"] / name))
+        for name, schema in namespace["SCHEMAS"].items()
+    }
+    for page in ("howto/upsert.md", "howto/late-rows.md"):
+        run(page, blocks(page), namespace)
