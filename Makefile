@@ -34,7 +34,7 @@ check: $(VENV)/ready
 
 # the documentation as pages: build/site/index.html; a link that leads nowhere is an error
 docs: $(VENV)/ready
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/ready
 	$(BIN)/braided bench engine

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from braided.jobs.java import check_java
 from braided.lab import shop
 from braided.lab.files import add_file, committed_files
 from braided.query.errors import InvalidValue
@@ -53,13 +54,6 @@ def demo(orders: int, folder: Path, console: Console) -> None:
     console.print(f"[italic]{stalled['why']}[/italic]", highlight=False)
     _show(folder, console)
     console.print(f"\nthe batches as a report: {report_of(folder)}", markup=False)
-
-
-def check_java() -> None:
-    """Raise unless there is a Java for Spark."""
-    home = os.environ.get("JAVA_HOME")
-    if not (shutil.which("java") or (home and (Path(home) / "bin" / "java").exists())):
-        raise InvalidValue("Spark needs Java 17 or newer, and none was found; install it or set JAVA_HOME")
 
 
 def _generate(folder: Path, tables: dict[str, pa.Table]) -> int:

@@ -1,4 +1,4 @@
-"""The command line: `braided demo`, `bench NAME`, `lab NAME`, `report PATH`, `doctor`.
+"""The command line: `braided demo`, `init`, `explain`, `run`, `report`, `schema`, `bench`, `lab`, `doctor`.
 
 Exit status 0, or 1 with one clear message on standard error and no traceback for a user's mistake;
 `--debug` shows the traceback.
@@ -69,6 +69,54 @@ def demo(
         local_demo(orders, console)
     else:
         run_demo(orders, out.resolve(), console)
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="The job file, or the folder it goes to.")] = Path("job.yaml"),
+) -> None:
+    """Write an example job that runs at once, with a little data in a folder beside it."""
+    from braided.jobs.example import write_example  # noqa: PLC0415
+
+    job = write_example(path)
+    print(f"wrote {job}, and data for it beside it; next: braided explain {job}, braided run {job}")
+
+
+@app.command()
+def explain(job: Annotated[Path, typer.Argument(help="The job file.")]) -> None:
+    """Check a job file and say what it does, without starting Spark."""
+    from braided.jobs import load  # noqa: PLC0415
+
+    print(load(job).explain())
+
+
+@app.command()
+def run(
+    job: Annotated[Path, typer.Argument(help="The job file.")],
+    once: Annotated[bool, typer.Option("--once", help="Join what is there now, then end.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of batches.")] = False,
+    serve: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="A page at this port of this machine.")
+    ] = None,
+    journal: Annotated[Path | None, typer.Option(help="A file that gets a line of JSON per batch.")] = None,
+) -> None:
+    """Run a job on Spark until it ends; Ctrl-C stops it after its batch."""
+    from braided.jobs import load, running  # noqa: PLC0415
+
+    watching = running.Watching(_say, quiet, journal, serve)
+    running.run(load(job), once=once, watching=watching)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of job files, for editors."""
+    from braided.jobs.schema import FILE  # noqa: PLC0415
+
+    print(FILE.read_text(encoding="utf-8"), end="")
 
 
 @app.command()
@@ -156,11 +204,13 @@ def report(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; `--debug` may stand anywhere."""
+    debug = "--debug" in sys.argv
+    sys.argv[1:] = [word for word in sys.argv[1:] if word != "--debug"]
     try:
         app()
     except BraidedError as mistake:
-        if "--debug" in sys.argv:
+        if debug:
             raise
         print(f"braided: {mistake}", file=sys.stderr)
         sys.exit(1)
