@@ -76,7 +76,7 @@ def _job(
         )
         seconds: list[float] = []
         end: dict[str, Any] = {}
-        for said in _lines(process):
+        for said in _waited_for(_lines(process), f"{job}: Spark is starting", console):
             if "end" in said:
                 end = said
                 continue
@@ -90,6 +90,15 @@ def _job(
     if kill_after is None and process.returncode:
         raise InvalidValue(f"the demo's job failed; see {folder / f'{job}.log'}")
     return seconds, end
+
+
+def _waited_for(lines: Iterator[dict[str, Any]], what: str, console: Console) -> Iterator[dict[str, Any]]:
+    """The lines; until the first one comes, what is waited for is shown."""
+    with console.status(what):
+        first = next(lines, None)
+    if first is not None:
+        yield first
+        yield from lines
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,7 @@ except ImportError:  # the core can be installed without the command line
 from braided import __version__
 from braided.cli.demo import demo as run_demo
 from braided.cli.local_demo import local_demo
+from braided.cli.progress import steps
 from braided.query.errors import BraidedError, InvalidValue, did_you_mean
 from braided.view.report import report_of
 
@@ -139,12 +140,13 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="Runs per figure; the median counts.")] = 7,
     batches: Annotated[int, typer.Option(min=3, help="Batches of a Spark run.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Measure, and compare with what the product promises."""
     if name not in BENCHMARKS:
         raise InvalidValue(f"no benchmark {name!r}; {did_you_mean(name, BENCHMARKS)}")
     try:
-        lines = _benchmark(name, scale, repeats, batches)
+        lines = _benchmark(name, scale, repeats, batches, quiet=quiet)
     except ImportError as missing:
         raise InvalidValue(
             f"this benchmark needs {missing.name}; install it with: pip install 'braided[all]'"
@@ -159,14 +161,16 @@ def bench(
     Console().print(table)
 
 
-def _benchmark(name: str, scale: float, repeats: int, batches: int) -> list[Line]:
+def _benchmark(name: str, scale: float, repeats: int, batches: int, *, quiet: bool) -> list[Line]:
     if name == "engine":
         from braided.bench import engine  # noqa: PLC0415  (needs the lab's packages)
 
-        return engine.run(scale, repeats)
+        with steps("bench engine", engine.STEPS, quiet=quiet) as say:
+            return engine.run(scale, repeats, say)
     from braided.bench import spark  # noqa: PLC0415
 
-    return spark.run(scale, batches)
+    with steps("bench spark", spark.STEPS, quiet=quiet) as say:
+        return spark.run(scale, batches, say)
 
 
 @app.command()
@@ -187,6 +191,7 @@ def lab(
     out: Annotated[Path, typer.Option(help="Where JSON, Markdown and figures go.")] = Path("out/lab"),
     quick: Annotated[bool, typer.Option("--quick", help="Reduced size and fewer repetitions.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the generated data.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Repeat a paper's experiments, and say which of its claims hold."""
     if name not in LABS:
@@ -198,8 +203,9 @@ def lab(
             f"this lab needs {missing.name}; install it with: pip install 'braided[lab]'"
         ) from None
     console = Console(highlight=False, soft_wrap=True)
-    with Console(stderr=True).status(f"lab {name}") as status:
-        report = module.lab(out, quick=quick, seed=seed, say=status.update)
+    total = module.steps(quick=quick) if hasattr(module, "steps") else None
+    with steps(f"lab {name}", total, quiet=quiet) as say:
+        report = module.lab(out, quick=quick, seed=seed, say=say)
     for line in report.notes:
         console.print(line, markup=False)
     counts = Counter(claim.verdict for claim in report.claims)
