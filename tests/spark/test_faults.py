@@ -12,7 +12,7 @@ from braided.bench.chaos import Trouble, campaign
 
 
 def test_a_kill_of_the_driver_and_workers_that_kill_themselves(tmp_path: Path) -> None:
-    report = campaign(tmp_path, kills=1, seed=3, batches=7, trouble=Trouble(suicide=True))
+    report = campaign(tmp_path, kills=1, seed=3, batches=5, trouble=Trouble(suicide=True))
     assert report.kills == 1
     assert report.expected > 1_000
     assert (report.missing, report.doubled) == (0, 0), str(report)

@@ -29,7 +29,7 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
             "running."
         )
         return
-    yield f"{seen.results:,} results in {seen.batches:,} batches so far."
+    yield f"{_number(seen.results, 'result')} in {_number(seen.batches, 'batch', 'batches')} so far."
     yield from _sources(seen)
     yield from _rows(seen)
     yield from _half_joins(seen)
@@ -73,7 +73,7 @@ def _rows(seen: JoinMetrics) -> Iterator[str]:
         ):
             if count:
                 share = 100 * count / max(1, s.rows_in)
-                yield f"{count:,} rows ({share:.0f} %) of stream {name!r} {words}."
+                yield f"{_number(count, 'row')} ({share:.0f} %) of stream {name!r} {words}."
 
 
 def _rationing(seen: JoinMetrics) -> Iterator[str]:
@@ -121,6 +121,10 @@ def _half_joins(seen: JoinMetrics) -> Iterator[str]:
                 f"Rows of {probing!r} find {h.same_key:,} rows of {probed!r} with their key, but all outside "
                 "the windows; are the windows long enough, and the time columns the right ones?"
             )
+
+
+def _number(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _meets(seen: JoinMetrics, probing: str, probed: str) -> bool:
