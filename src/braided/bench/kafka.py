@@ -114,7 +114,7 @@ def _campaign(place: Place, sink: str, kills: int, batches: int, rng: random.Ran
 
     def until(child: Popen[bytes], *, kill: bool) -> None:
         if kill:
-            after_some_batches(child, run, batches, rng)
+            after_some_batches(child, run, batches, rng, within_s=4)
 
     done = to_the_end(begin, place.root / "child.log", kills, until)
     if sink == "kafka":
@@ -137,13 +137,13 @@ def _at_least_once(wanted: Counter[Row], got: Counter[Row], repeated: set[int]) 
     for (batch, *row), n in got.items():
         batches.setdefault(tuple(row), Counter())[batch] += n
     doubled = again = 0
-    for row, seen in batches.items():
-        extra = seen.total() - wanted[row]
-        if extra > 0 and len(seen) == 1 and wanted[row] and seen.keys() <= repeated:
+    for result, seen in batches.items():
+        extra = seen.total() - wanted[result]
+        if extra > 0 and len(seen) == 1 and wanted[result] and seen.keys() <= repeated:
             again += extra
         else:
             doubled += max(extra, 0)
-    missing = sum(max(0, n - batches[row].total() if row in batches else n) for row, n in wanted.items())
+    missing = sum(max(0, n - batches.get(row, Counter()).total()) for row, n in wanted.items())
     return missing, doubled, again
 
 
@@ -189,7 +189,7 @@ def session(jars: Path) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.jars": ",".join(map(str, kafka_jars.connector_jars(jars))),
     }
-    spark = bd.spark.session("kafka", **settings)
+    spark: SparkSession = bd.spark.session("kafka", **settings)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
