@@ -61,7 +61,7 @@ forgetting: $(VENV)/ready
 kafka: $(VENV)/ready
 	$(BIN)/python -m braided.bench.kafka_jars build/kafka
 	$(BIN)/python -m pytest tests/spark/test_kafka.py
-	$(BIN)/python -m braided.bench.kafka --batches 8 --kills 2
+	$(BIN)/python -m braided.bench.kafka --batches 6 --kills 2
 
 # the join's tests on earlier releases of Spark, each in an environment of its own
 COMPAT ?= 4.0 4.1 4.2

@@ -46,12 +46,10 @@ def committed(root: Path) -> int:
     return len([p for p in folder.glob("*") if p.name.isdigit()]) if folder.is_dir() else 0
 
 
-def after_some_batches(
-    child: Popen[bytes], root: Path, batches: int, rng: random.Random, *, within_s: float = 1.5
-) -> bool:
-    """Wait for one to three batches, and a random part of so many seconds; whether the child still runs."""
+def after_some_batches(child: Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:
+    """Wait for a random moment one to three batches from now; whether the child still runs."""
     target = min(batches - 1, committed(root) + rng.randint(1, 3))
     while child.poll() is None and committed(root) < target:
         time.sleep(0.05)
-    time.sleep(rng.uniform(0, within_s))
+    time.sleep(rng.uniform(0, 1.5))
     return child.poll() is None

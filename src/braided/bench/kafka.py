@@ -2,7 +2,7 @@
 
 One broker runs on this machine (`broker`). Three topics of JSON rows with event times are joined twice, by a
 child process that reads them with `readStream.format("kafka")` and is killed, with its JVM, at random moments
-and started again on its checkpoint:
+(for a topic: while results are written to it) and started again on its checkpoint:
 
 - into Parquet files, a sink that takes each batch once: nothing may be missing or doubled;
 - into a topic, a sink that takes each batch *at least* once: nothing may be missing, and a result may be
@@ -11,7 +11,7 @@ and started again on its checkpoint:
 
 Both are compared with DuckDB's join of all rows that were produced.
 
-    python -m braided.bench.kafka --batches 12 --kills 2
+    python -m braided.bench.kafka --batches 8 --kills 2
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -100,7 +100,7 @@ def campaign(
     rows = [sum(pq.read_metadata(p).num_rows for p in (root / n).glob("*.parquet")) for n in NAMES]
     with broker(jars, root / "broker") as address:
         place = Place(root, address, tuple(-(-n // batches) for n in rows))
-        _finished("produce", place)
+        to_the_end(lambda: _start("produce", place), root / "child.log", 0, lambda child, **_: None)
         return [_campaign(place, sink, kills, batches, random.Random(seed)) for sink in sinks]
 
 
@@ -114,11 +114,11 @@ def _campaign(place: Place, sink: str, kills: int, batches: int, rng: random.Ran
 
     def until(child: Popen[bytes], *, kill: bool) -> None:
         if kill:
-            after_some_batches(child, run, batches, rng, within_s=4)
+            after_some_batches(child, run, batches, rng)
+        if kill and sink == "kafka":
+            _while_it_writes(child, place)
 
     done = to_the_end(begin, place.root / "child.log", kills, until)
-    if sink == "kafka":
-        _finished("collect", place)
     got = Counter(_found(run / "out", ("batch", *WORK.columns) if sink == "kafka" else WORK.columns))
     wanted = Counter(_wanted(place.root))
     missing, doubled, again = (_exactly_once if sink == "parquet" else _at_least_once)(wanted, got, repeated)
@@ -175,9 +175,15 @@ def _start(step: str, place: Place) -> Popen[bytes]:
     return start_child(command, place.root / "child.log")
 
 
-def _finished(step: str, place: Place) -> None:
-    """Take a step that is not disturbed."""
-    to_the_end(lambda: _start(step, place), place.root / "child.log", 0, lambda child, **_: None)
+def _while_it_writes(child: Popen[bytes], place: Place) -> None:
+    """Wait until more results have come to the topic: those of a batch that is not committed."""
+
+    def size() -> int:
+        return sum(p.stat().st_size for p in place.root.glob(f"broker/data/{RESULTS}-*/*.log"))
+
+    before = size()
+    while child.poll() is None and size() == before:
+        time.sleep(0.01)
 
 
 def session(jars: Path) -> SparkSession:
@@ -261,24 +267,25 @@ def collect(spark: SparkSession, place: Place) -> None:
     messages = source.option("subscribe", RESULTS).load()
     schema = ", ".join(f"{c} long" for c in ("batch", *WORK.columns))
     rows = messages.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
-    rows.write.parquet(str(place.root / "to-kafka" / "out"))
+    rows.write.mode("overwrite").parquet(str(place.root / "to-kafka" / "out"))
 
 
 def _step(name: str, place: Place) -> None:
     """What a child does."""
-    steps: dict[str, Callable[[SparkSession, Place], None]] = {"produce": produce, "collect": collect}
     spark = session(kafka_jars.folder())
-    if name in steps:
-        steps[name](spark, place)
+    if name == "produce":
+        produce(spark, place)
     else:
         join(spark, place, name)
+    if name == "kafka":
+        collect(spark, place)
     spark.stop()
 
 
 def main() -> None:
     """The campaign, from the command line."""
     options = argparse.ArgumentParser(description="Kill a join of Kafka topics; nothing may be missing.")
-    options.add_argument("--batches", type=int, default=12)
+    options.add_argument("--batches", type=int, default=8)
     options.add_argument("--kills", type=int, default=2, help="of the driver, for each sink")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--sink", choices=SINKS, help="only this one")
