@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench chaos burst soak forgetting memory kafka compat clean
+.PHONY: demo test check docs bench chaos burst soak forgetting memory kafka compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -17,7 +17,7 @@ demo: $(VENV)/ready
 	$(BIN)/braided demo
 
 # the tests with Spark, those of the local engine and all others, side by side: Spark waits often, and goes first
-test: check
+test: check docs
 	@mkdir -p build; \
 	$(BIN)/python -m pytest tests/spark > build/spark-tests.txt 2>&1 & spark=$$!; \
 	nice $(BIN)/python -m pytest tests/local > build/local-tests.txt 2>&1 & local=$$!; \
@@ -31,6 +31,10 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# the documentation as pages: build/site/index.html; a link that leads nowhere is an error
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/ready
 	$(BIN)/braided bench engine

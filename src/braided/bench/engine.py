@@ -21,9 +21,11 @@ import pyarrow as pa
 
 import braided as bd
 from braided.kernels import warm_up
+from braided.lab.report import quiet
 
 WINDOW_US = 100_000_000
 BATCHES = 20
+STEPS = 7  # kinds of work
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ class Work:
         )
 
 
-def run(scale: float, repeats: int) -> list[Line]:
-    """All lines; `scale` shrinks the rows, keys and time span alike."""
+def run(scale: float, repeats: int, say: Callable[[str], object] = quiet) -> list[Line]:
+    """All lines; `scale` shrinks the rows, keys and time span alike; `say` is told how far it is."""
     warm_up()
 
     def sized(*, streams: int = 3, rows: int = 1_000_000, span_s: int = 1_000, text: bool = False) -> Work:
@@ -88,15 +90,23 @@ def run(scale: float, repeats: int) -> list[Line]:
 
     three, text, double = sized(), sized(text=True), 2_000_000
     longer, denser = sized(rows=double, span_s=2_000), sized(rows=double)
-    return [
-        *_against_polars(three, 1.2, repeats),
-        *_against_polars(sized(streams=5), 1.5, repeats),
-        _against_ourselves("3 streams, text keys of 12 characters", text, three, 3.0, repeats),
-        _against_ourselves("3 streams, rows doubled, run twice as long", longer, three, 2.2, repeats),
-        _against_ourselves("3 streams, rows doubled, twice as dense", denser, three, None, repeats),
-        _default_against_fixed(three, max(9, repeats)),
-        *_live_state(three),
-    ]
+    texts, long, dense = "text keys of 12 characters", "run twice as long", "twice as dense"
+    works: dict[str, Callable[[], Sequence[Line]]] = {
+        "3 streams": lambda: _against_polars(three, 1.2, repeats),
+        "5 streams": lambda: _against_polars(sized(streams=5), 1.5, repeats),
+        texts: lambda: [_against_ourselves(f"3 streams, {texts}", text, three, 3.0, repeats)],
+        long: lambda: [_against_ourselves(f"3 streams, rows doubled, {long}", longer, three, 2.2, repeats)],
+        dense: lambda: [
+            _against_ourselves(f"3 streams, rows doubled, {dense}", denser, three, None, repeats)
+        ],
+        "policies": lambda: [_default_against_fixed(three, max(9, repeats))],
+        "live state": lambda: _live_state(three),
+    }
+    lines: list[Line] = []
+    for name, measure in works.items():
+        say(name)
+        lines += measure()
+    return lines
 
 
 def polars_join(frames: Sequence[pl.DataFrame | pl.LazyFrame]) -> Any:

@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ import pyarrow as pa
 
 from braided.bench.engine import Line
 from braided.lab.files import add_file
+from braided.lab.report import quiet
 from braided.query.errors import InvalidValue
+
+STEPS = 10  # runs of all contenders
 
 
 @dataclass(frozen=True)
@@ -33,22 +37,22 @@ class Size:
     rows: int
 
 
-def run(scale: float, batches: int) -> list[Line]:
+def run(scale: float, batches: int, say: Callable[[str], object] = quiet) -> list[Line]:
     """All lines; `batches` bounds the long runs (the RocksDB chain takes about a minute a batch)."""
     folder = Path(tempfile.mkdtemp(prefix="braided-bench-"))
     try:
-        large = _compare(folder / "large", Size(3, batches, int(400_000 * scale)), (4.0, 20.0))
-        small = _compare(folder / "small", Size(3, 2 * batches, int(50_000 * scale)), (1.8, 5.0))
-        four = _four(folder / "four", Size(4, batches, int(400_000 * scale)))
+        large = _compare(folder / "large", Size(3, batches, int(400_000 * scale)), (4.0, 20.0), say)
+        small = _compare(folder / "small", Size(3, 2 * batches, int(50_000 * scale)), (1.8, 5.0), say)
+        four = _four(folder / "four", Size(4, batches, int(400_000 * scale)), say)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return [*large, *small, four]
 
 
-def _four(folder: Path, size: Size) -> Line:
+def _four(folder: Path, size: Size, say: Callable[[str], object]) -> Line:
     """One stream more: the chain keeps one intermediate result more, Braided none."""
     _generate(folder, size)
-    ours, theirs = (_run(c, folder, size) for c in ("braided", "rocksdb"))
+    ours, theirs = (_run(c, folder, size, say) for c in ("braided", "rocksdb"))
     if ours["rows"] != theirs["rows"]:
         raise InvalidValue(f"the contenders disagree on the result: {ours['rows']} and {theirs['rows']}")
     return Line(
@@ -58,9 +62,9 @@ def _four(folder: Path, size: Size) -> Line:
     )  # fmt: skip
 
 
-def _compare(folder: Path, size: Size, bars: tuple[float, float]) -> list[Line]:
+def _compare(folder: Path, size: Size, bars: tuple[float, float], say: Callable[[str], object]) -> list[Line]:
     _generate(folder, size)
-    runs = {c: _run(c, folder, size) for c in ("braided", "heap", "rocksdb")}
+    runs = {c: _run(c, folder, size, say) for c in ("braided", "heap", "rocksdb")}
     rows = {c: r["rows"] for c, r in runs.items()}
     if len(set(rows.values())) > 1:
         raise InvalidValue(f"the contenders disagree on the result: {rows}")
@@ -83,7 +87,7 @@ def _compare(folder: Path, size: Size, bars: tuple[float, float]) -> list[Line]:
         Line(f"{label}: checkpoint's state bytes, against the RocksDB chain's", state, 1 / 3,
              f"{runs['braided']['state_bytes']:,}", f"{runs['rocksdb']['state_bytes']:,}")
     )  # fmt: skip
-    return [*lines, *_where_time_goes(label, _run("where", folder, size))]
+    return [*lines, *_where_time_goes(label, _run("where", folder, size, say))]
 
 
 def _where_time_goes(label: str, run_: dict[str, Any]) -> list[Line]:
@@ -101,7 +105,8 @@ def _steady(run_: dict[str, Any]) -> float:
     return float(statistics.median(run_["batches"][2:]))
 
 
-def _run(contender: str, folder: Path, size: Size) -> dict[str, Any]:
+def _run(contender: str, folder: Path, size: Size, say: Callable[[str], object]) -> dict[str, Any]:
+    say(f"{contender}, {size.streams} streams x {size.rows:,} rows")
     checkpoint = folder / f"checkpoint-{contender}"
     command = [sys.executable, "-m", "braided.bench.spark_run", contender, str(folder), str(checkpoint)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}

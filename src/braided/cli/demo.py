@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from braided.jobs.java import check_java
 from braided.lab import shop
 from braided.lab.files import add_file, committed_files
 from braided.query.errors import InvalidValue
@@ -55,13 +56,6 @@ def demo(orders: int, folder: Path, console: Console) -> None:
     console.print(f"\nthe batches as a report: {report_of(folder)}", markup=False)
 
 
-def check_java() -> None:
-    """Raise unless there is a Java for Spark."""
-    home = os.environ.get("JAVA_HOME")
-    if not (shutil.which("java") or (home and (Path(home) / "bin" / "java").exists())):
-        raise InvalidValue("Spark needs Java 17 or newer, and none was found; install it or set JAVA_HOME")
-
-
 def _generate(folder: Path, tables: dict[str, pa.Table]) -> int:
     for name, table in tables.items():
         step = -(-table.num_rows // BATCHES)
@@ -82,7 +76,7 @@ def _job(
         )
         seconds: list[float] = []
         end: dict[str, Any] = {}
-        for said in _lines(process):
+        for said in _waited_for(_lines(process), f"{job}: Spark is starting", console):
             if "end" in said:
                 end = said
                 continue
@@ -96,6 +90,15 @@ def _job(
     if kill_after is None and process.returncode:
         raise InvalidValue(f"the demo's job failed; see {folder / f'{job}.log'}")
     return seconds, end
+
+
+def _waited_for(lines: Iterator[dict[str, Any]], what: str, console: Console) -> Iterator[dict[str, Any]]:
+    """The lines; until the first one comes, what is waited for is shown."""
+    with console.status(what):
+        first = next(lines, None)
+    if first is not None:
+        yield first
+        yield from lines
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:

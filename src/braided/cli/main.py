@@ -1,4 +1,4 @@
-"""The command line: `braided demo`, `bench NAME`, `lab NAME`, `report PATH`, `doctor`.
+"""The command line: `braided demo`, `init`, `explain`, `run`, `report`, `schema`, `bench`, `lab`, `doctor`.
 
 Exit status 0, or 1 with one clear message on standard error and no traceback for a user's mistake;
 `--debug` shows the traceback.
@@ -24,6 +24,7 @@ except ImportError:  # the core can be installed without the command line
 from braided import __version__
 from braided.cli.demo import demo as run_demo
 from braided.cli.local_demo import local_demo
+from braided.cli.progress import steps
 from braided.query.errors import BraidedError, InvalidValue, did_you_mean
 from braided.view.report import report_of
 
@@ -72,18 +73,80 @@ def demo(
 
 
 @app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="The job file, or the folder it goes to.")] = Path("job.yaml"),
+) -> None:
+    """Write an example job that runs at once, with a little data in a folder beside it."""
+    from braided.jobs.example import write_example  # noqa: PLC0415
+
+    job = write_example(path)
+    print(f"wrote {job}, and data for it beside it; next: braided explain {job}, braided run {job}")
+
+
+@app.command()
+def explain(
+    job: Annotated[Path, typer.Argument(help="The job file.")],
+    svg: Annotated[Path | None, typer.Option(help="Draw the plan into this file.")] = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print the plan as a Mermaid diagram.")] = False,
+) -> None:
+    """Check a job file and say what it does, without starting Spark."""
+    from braided.jobs import load  # noqa: PLC0415
+    from braided.query.svg import diagram_svg  # noqa: PLC0415
+
+    loaded = load(job)
+    if svg is not None:
+        try:
+            svg.write_text(diagram_svg(loaded.query), encoding="utf-8")
+        except OSError as wrong:
+            raise InvalidValue(f"--svg {str(svg)!r} cannot be written: {wrong.strerror}") from None
+    print(loaded.query.diagram() if mermaid else loaded.explain())
+
+
+@app.command()
+def run(
+    job: Annotated[Path, typer.Argument(help="The job file.")],
+    once: Annotated[bool, typer.Option("--once", help="Join what is there now, then end.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of batches.")] = False,
+    serve: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="A page at this port of this machine.")
+    ] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="A file for a line of JSON per batch; else one in the checkpoint.")
+    ] = None,
+) -> None:
+    """Run a job on Spark until it ends; Ctrl-C stops it after its batch."""
+    from braided.jobs import load, running  # noqa: PLC0415
+
+    watching = running.Watching(_say, quiet, journal, serve)
+    running.run(load(job), once=once, watching=watching)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of job files, for editors."""
+    from braided.jobs.schema import FILE  # noqa: PLC0415
+
+    print(FILE.read_text(encoding="utf-8"), end="")
+
+
+@app.command()
 def bench(
     name: Annotated[str, typer.Argument(help=f"Which benchmark: {', '.join(BENCHMARKS)}.")],
     scale: Annotated[float, typer.Option(min=0.001, max=10, help="Part of the full size.")] = 1.0,
     repeats: Annotated[int, typer.Option(min=1, help="Runs per figure; the median counts.")] = 7,
     batches: Annotated[int, typer.Option(min=3, help="Batches of a Spark run.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Measure, and compare with what the product promises."""
     if name not in BENCHMARKS:
         raise InvalidValue(f"no benchmark {name!r}; {did_you_mean(name, BENCHMARKS)}")
     try:
-        lines = _benchmark(name, scale, repeats, batches)
+        lines = _benchmark(name, scale, repeats, batches, quiet=quiet)
     except ImportError as missing:
         raise InvalidValue(
             f"this benchmark needs {missing.name}; install it with: pip install 'braided[all]'"
@@ -98,14 +161,16 @@ def bench(
     Console().print(table)
 
 
-def _benchmark(name: str, scale: float, repeats: int, batches: int) -> list[Line]:
+def _benchmark(name: str, scale: float, repeats: int, batches: int, *, quiet: bool) -> list[Line]:
     if name == "engine":
         from braided.bench import engine  # noqa: PLC0415  (needs the lab's packages)
 
-        return engine.run(scale, repeats)
+        with steps("bench engine", engine.STEPS, quiet=quiet) as say:
+            return engine.run(scale, repeats, say)
     from braided.bench import spark  # noqa: PLC0415
 
-    return spark.run(scale, batches)
+    with steps("bench spark", spark.STEPS, quiet=quiet) as say:
+        return spark.run(scale, batches, say)
 
 
 @app.command()
@@ -126,6 +191,7 @@ def lab(
     out: Annotated[Path, typer.Option(help="Where JSON, Markdown and figures go.")] = Path("out/lab"),
     quick: Annotated[bool, typer.Option("--quick", help="Reduced size and fewer repetitions.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the generated data.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Repeat a paper's experiments, and say which of its claims hold."""
     if name not in LABS:
@@ -137,8 +203,9 @@ def lab(
             f"this lab needs {missing.name}; install it with: pip install 'braided[lab]'"
         ) from None
     console = Console(highlight=False, soft_wrap=True)
-    with Console(stderr=True).status(f"lab {name}") as status:
-        report = module.lab(out, quick=quick, seed=seed, say=status.update)
+    total = module.steps(quick=quick) if hasattr(module, "steps") else None
+    with steps(f"lab {name}", total, quiet=quiet) as say:
+        report = module.lab(out, quick=quick, seed=seed, say=say)
     for line in report.notes:
         console.print(line, markup=False)
     counts = Counter(claim.verdict for claim in report.claims)
@@ -156,11 +223,13 @@ def report(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; `--debug` may stand anywhere."""
+    debug = "--debug" in sys.argv
+    sys.argv[1:] = [word for word in sys.argv[1:] if word != "--debug"]
     try:
         app()
     except BraidedError as mistake:
-        if "--debug" in sys.argv:
+        if debug:
             raise
         print(f"braided: {mistake}", file=sys.stderr)
         sys.exit(1)

@@ -45,6 +45,11 @@ def parameters() -> dict[str, Any]:
     return committed("driver-selection")
 
 
+def steps(*, quick: bool) -> int:
+    """How often a lab says how far it is."""
+    return int(parameters()["quick" if quick else "full"]["repetitions"]) * len(NAMES) + 1
+
+
 def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = quiet) -> Report:
     """All experiments; writes JSON, Markdown and figures; `say` is told how far it is."""
     given = parameters()

@@ -74,6 +74,13 @@ def parameters() -> dict[str, Any]:
     return committed("early-throughput")
 
 
+def steps(*, quick: bool) -> int:
+    """How often a lab says how far it is."""
+    given = parameters()
+    size = given["quick" if quick else "full"]
+    return sum(c.seeds for c in cases(given, size) if c.experiment in size["experiments"])
+
+
 def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = quiet) -> Report:
     """All experiments; writes JSON, Markdown and figures; `say` is told how far it is."""
     given = parameters()

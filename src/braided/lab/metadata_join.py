@@ -48,6 +48,13 @@ def parameters() -> dict[str, Any]:
     return committed("metadata-join")
 
 
+def steps(*, quick: bool) -> int:
+    """How often a lab says how far it is."""
+    given = parameters()
+    size = given["quick" if quick else "full"]
+    return len(given["arrivals"]) * sum(int(size[n]["repetitions"]) for n in ("queues", "bulk", "fine"))
+
+
 def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = quiet) -> Report:
     """All experiments; writes JSON, Markdown and figures; `say` is told how far it is."""
     given = parameters()

@@ -39,11 +39,12 @@ class XmlRows:
     added behind them, true in punctuations; None leaves punctuations out. `name` is what errors call the
     document. After damage every further `feed` raises the same error.
 
-    >>> rows = XmlRows(pa.schema({"sno": pa.int64()}))
-    >>> rows.feed(b"<s><record><sno> 79 </sno></record><punct:rec").to_pylist()
-    [{'sno': 79, 'punctuation': False}]
-    >>> rows.feed(b"ord><sno>79</sno></punct:record>").to_pylist()
-    [{'sno': 79, 'punctuation': True}]
+    Examples:
+        >>> rows = XmlRows(pa.schema({"sno": pa.int64()}))
+        >>> rows.feed(b"<s><record><sno> 79 </sno></record><punct:rec").to_pylist()
+        [{'sno': 79, 'punctuation': False}]
+        >>> rows.feed(b"ord><sno>79</sno></punct:record>").to_pylist()
+        [{'sno': 79, 'punctuation': True}]
     """
 
     def __init__(

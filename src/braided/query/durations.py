@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from datetime import timedelta
 from typing import TypeAlias
@@ -93,12 +94,33 @@ def _parse(text: str, owner: str) -> int:
     if at < len(body) or not body:
         raise InvalidValue(
             f"{owner} must be a duration such as '10 minutes', '2 hours' or '100 ms'; got {text!r}"
+            + _meant(body, sign)
         )
     return sign * (exact + round(total))
+
+
+def _meant(body: str, sign: int) -> str:
+    """A hint for a mistyped unit, or a missing one: the whole duration as it may have been meant."""
+    if re.fullmatch(r"\d+(\.\d+)?", body):
+        return f"; it has no unit: '{body} seconds'?"
+    fixed = re.sub(r"[^\W\d]+", lambda word: _closest(word.group()), body)
+    units = re.findall(r"[^\W\d]+", fixed)
+    if not units or not all(map(_unit, units)) or _PART.sub("", fixed):
+        return ""
+    return f"; did you mean {'-' * (sign < 0) + fixed!r}?"
+
+
+def _closest(word: str) -> str:
+    if _unit(word):
+        return word
+    units = [*_UNIT_US, *(f"{unit}s" for unit in _UNIT_US)]
+    return next(iter(difflib.get_close_matches(word, units, n=1)), word)
 
 
 def _unit(word: str) -> str | None:
     if word in _SHORT:
         return _SHORT[word]
     singular = word.removesuffix("s")
+    if singular in ("hr", "min", "sec"):
+        return _SHORT[singular]
     return singular if singular in _UNIT_US else None

@@ -61,6 +61,8 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
 
 
 def _pair(pair: Any, streams: Sequence[str]) -> tuple[str, str]:
+    if isinstance(pair, str):  # "orders.item = items.id"
+        pair = [text.strip() for text in pair.split("=")]
     texts = tuple(pair) if isinstance(pair, tuple | list) else ()
     if len(texts) != 2 or not all(isinstance(t, str) and all(t.partition(".")) for t in texts):
         raise InvalidValue(f"on: each entry is a pair such as ('orders.item', 'items.id'); got {pair!r}")

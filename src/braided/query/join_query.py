@@ -188,6 +188,8 @@ class JoinQuery(PlainDict):
         now = self.meaning()
         for part in MEANING:
             if now.get(part) != meaning.get(part):
+                if part == "streams" and (said := _stream_difference(meaning.get(part), now[part])):
+                    return said
                 return f"{part} was {meaning.get(part)!r} and is {now.get(part)!r}"
         return None
 
@@ -204,8 +206,14 @@ class JoinQuery(PlainDict):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> JoinQuery:
-        """The query `to_dict` described; unknown names raise with a hint."""
+        """The query `to_dict` described; unknown names raise with a hint.
+
+        Two spellings are friendlier in files: `streams` may map names to options, and a pair of `within` may
+        be a text such as "orders, payments".
+        """
         options = dict(data) if isinstance(data, Mapping) else data
+        if isinstance(options, dict) and isinstance(options.get("streams"), Mapping):
+            options["streams"] = [_named(name, said) for name, said in options["streams"].items()]
         if isinstance(options, dict) and isinstance(options.get("streams"), list | tuple):
             options["streams"] = [
                 s if isinstance(s, Stream) else Stream.from_dict(s) for s in options["streams"]
@@ -355,6 +363,20 @@ class JoinQuery(PlainDict):
                 )
 
 
+def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
+    """The option in which a stream differs, if the streams are the same ones."""
+    before = {stream["name"]: stream for stream in old or ()}
+    if list(before) != [stream["name"] for stream in new]:
+        return None
+    for now in new:
+        was = before[now["name"]]
+        for option in [*was, *now]:
+            if was.get(option) != now.get(option):
+                old_value, new_value = was.get(option), now.get(option)
+                return f"streams: {option} of {now['name']!r} was {old_value!r} and is {new_value!r}"
+    return None
+
+
 def _check_index(query: JoinQuery, stream: Stream, index: str) -> None:
     if index == "hash" and query.keyless:
         raise InvalidValue(
@@ -399,6 +421,17 @@ def _has_window(stream: Stream) -> bool:
 def _known(stream: str, names: Sequence[str], where: str) -> None:
     if stream not in names:
         raise UnknownName(f"{where}: no stream {stream!r}; {did_you_mean(stream, names)}")
+
+
+def _named(name: str, options: object) -> dict[str, Any]:
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidType(f"stream {name!r} must be a mapping of options; got {options!r}")
+    said = dict(options or {})
+    if said.setdefault("name", name) != name:
+        raise InvalidValue(
+            f"stream {name!r}: name is given twice, the other is {said['name']!r}; leave it out"
+        )
+    return said
 
 
 def _streams(streams: object) -> tuple[Stream, ...]:
@@ -454,6 +487,8 @@ def _within_items(within: Any) -> list[tuple[Any, Any]]:
 
 
 def _within_pair(pair: Any, names: Sequence[str]) -> tuple[str, str]:
+    if isinstance(pair, str):
+        pair = [name.strip() for name in pair.split(",")]
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidType(f"within: each entry bounds a pair of streams; got {pair!r}")
     first, second = pair

@@ -26,12 +26,14 @@ class Memory(PlainDict):
     """A budget for stored rows, their indexes and what is known of them; `limit` is bytes, or "512 MB".
 
     Rows are flushed to disk in partition groups: the same slice of keys of every input of an operator.
-    `flush` says which go first, `flush_share` how much of the limit goes at a time at least. With
-    `state_manager` groups are merged from disk whenever that promises more results than rows that arrive.
+    `flush` says which go first ("adaptive-global", "state-spill", "hash-merge", "rpj", "largest"),
+    `flush_share` how much of the limit goes at a time at least. With `state_manager` groups are merged from
+    disk whenever that promises more results than rows that arrive.
 
     What groups take in and give out is counted over an `interval`; `statistics` says how intervals are put
-    together: the latest one, an average of `average_of`, or an average that forgets (`alpha` is the weight of
-    what was known). Results of lower operators carry the groups they came from, or they are `recomputed`.
+    together: the latest one ("recent"), an "average" of `average_of`, or one that forgets ("ewma"; `alpha` is
+    the weight of what was known). With `lineage` results of lower operators have the groups they came from
+    "carried" along, or "recomputed".
 
     `disk_rate` is how many rows a second a merge takes (None: measured), `memory_weight` by how much results
     from memory count more than those from disk. With `defer` merges may wait; without, every batch ends with

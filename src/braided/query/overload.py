@@ -25,10 +25,17 @@ WindowSplit = Literal["max-slow", "max-fast", "proportional", "inverse", "equal"
 class Overload(PlainDict):
     """Budgets; results are a subset of the exact ones, as large as the policies can make it.
 
-    `probes` is how many rows may probe in a batch; with `shed="input"` how many rows are let in at all,
-    shared among the streams by `allocation`; the rest is dropped before it is stored, and counted.
+    `probes` is how many rows may probe in a batch; instead, `target_batch` is how long a batch may take, and
+    as many probe as fit. `allocation` says whose they are: "jaqpot", "greedy-path", "dp-knapsack",
+    "best-halfjoin", "equal-halfjoin", "global-productivity", "equal-best" or "selectivity-best".
+
+    With `shed="input"` `probes` is how many rows are let in at all, shared among the streams by `allocation`
+    ("equal", "proportional", "inverse", "window-proportional", "window-inverse", "random"); the rest is
+    dropped before it is stored, and counted.
+
     `state_rows` is how many rows may be stored after a batch; windows then shrink below the query's, as
-    `window_split` says. Both together ration rows and windows.
+    `window_split` says ("max-slow", "max-fast", "proportional", "inverse", "equal"). Both together ration
+    rows and windows.
     """
 
     probes: int | None = None

@@ -21,11 +21,14 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Stream(PlainDict):
     """A named stream.
 
-    `key` is one column or several; it is kept as a tuple. `window` is how long a row of this
-    stream stays joinable after its own time: give the longest to the stream that comes first.
-    `lateness` is how far out of order its rows may come. Durations are kept as canonical text
-    ("120 minutes" becomes "2 hours"). `unique`, `arrival` and `punctuation` are promises (see
-    `promises`); they never change the result.
+    `key` is one column or several; it is kept as a tuple. `time` is a column, too. `window` is how long a
+    row of this stream stays joinable after its own time: give the longest to the stream that comes first.
+    It is a duration, a `CountWindow`, or "unbounded". `lateness` is how far out of order its rows may come.
+    Durations are kept as canonical text ("120 minutes" becomes "2 hours").
+
+    `freshness` is how old its rows may be in results, where there is an `Overload`. `unique`, `arrival`
+    ("clustered", "ordered", "descending") and `punctuation` (a boolean column, or a `RangePunctuation`) are
+    promises (see `promises`); they never change the result.
     """
 
     name: str

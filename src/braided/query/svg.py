@@ -26,10 +26,11 @@ _TIP = (
 def diagram_svg(query: JoinQuery) -> str:
     """The plan as the text of an SVG file.
 
-    >>> from braided.query.join_query import JoinQuery
-    >>> from braided.query.stream import Stream
-    >>> print(diagram_svg(JoinQuery([Stream("a", "k"), Stream("b", "k")]))[:46])
-    <svg xmlns="http://www.w3.org/2000/svg" width=
+    Examples:
+        >>> from braided.query.join_query import JoinQuery
+        >>> from braided.query.stream import Stream
+        >>> print(diagram_svg(JoinQuery([Stream("a", "k"), Stream("b", "k")]))[:46])
+        <svg xmlns="http://www.w3.org/2000/svg" width=
     """
     root = picture(query)
     rights = _rights(root)

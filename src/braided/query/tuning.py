@@ -36,9 +36,19 @@ class BatchPurge(PlainDict):
 class Tuning(PlainDict):
     """Policies and their options.
 
-    `index` may be one choice, or one per stream as a mapping. `selectivities` are what the user knows
-    instead of what is estimated: of a pair, such as `("orders", "payments"): 1e-6` (matching pairs of rows
-    out of all), and of a stream, such as `"orders": 0.9` (results per row; all streams, or none).
+    `driver_stream` says whose rows probe next: "initial-output-size", "output-rate", "consumption-rate",
+    "timestamp" or "round-robin". `probe_order` says which partner is probed first: "selectivity", "a-greedy"
+    or "fixed". `index` ("auto", "hash", "scan") may be one choice, or one per stream as a mapping. `expiry`
+    is "active" or "lazy".
+
+    Where streams promise something, `purge` says when rows go by it: after a "batch" of punctuations (or a
+    `BatchPurge`), or "immediate", which `goal="memory"` means, too; with `on_violation="count"` rows that
+    break a promise are left out and counted, instead of raising. `seed` picks the rows that an `Overload`
+    lets in.
+
+    `selectivities` are what the user knows instead of what is estimated: of a pair, such as
+    `("orders", "payments"): 1e-6` (matching pairs of rows out of all), and of a stream, such as
+    `"orders": 0.9` (results per row; all streams, or none).
     """
 
     driver_stream: DriverStream = "initial-output-size"

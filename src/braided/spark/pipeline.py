@@ -30,7 +30,7 @@ from braided.query.join_query import RESULT_TIME, JoinQuery
 from braided.query.memory import LEAST_BYTES
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
-from braided.query.windows import UNBOUNDED
+from braided.query.streaming import check_streaming
 from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.bucketing import target
 from braided.spark.builder import check_session
@@ -142,7 +142,7 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
         )
     if all(streaming.values()):
         check_session(frames[query.names[0]].sparkSession)
-        _check_streaming(query)
+        check_streaming(query)
     if query.keyless and buckets > 1:
         _log.warning("this join has no key: all rows are compared with all others in one bucket, by one task")
         buckets = 1
@@ -226,26 +226,6 @@ def _watch_queries(spark: SparkSession) -> None:
         return [str(streaming.id) for streaming in spark.streams.active]
 
     remove_with_queries(spark.sparkContext.applicationId, active)
-
-
-def _check_streaming(query: JoinQuery) -> None:
-    """What a stream that never ends must say."""
-    for stream in query.streams:
-        if stream.window is None and (stream.punctuation is None or not query.promises):
-            raise InvalidValue(
-                f"stream {stream.name!r}: a streaming join needs a window, or its state grows for ever; "
-                f"give one, or write window={UNBOUNDED!r} if that is meant"
-            )
-        if stream.lateness is None and query.windowed:
-            raise InvalidValue(
-                f"stream {stream.name!r}: a streaming join needs lateness, how far out of order rows may "
-                "come; rows later than that are set aside; for example lateness='1 minute'"
-            )
-        if stream.count_window is not None and stream.count_window.per == "stream":
-            raise InvalidValue(
-                f"stream {stream.name!r}: a count window per stream needs all rows in one place and is not "
-                "available on Spark; use per='key'"
-            )
 
 
 def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:

@@ -30,14 +30,15 @@ def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
     """The exact result of a query over tables of accepted rows, by nested loops."""
     streams = [_Rows(query, stream, tables[stream.name]) for stream in query.streams]
     candidates = _same_key(streams) if query.on is None else _equal_columns(query, streams)
-    found = [c for c in candidates if _inside(query, streams, c) and _where(query, streams, c)]
+    number = {stream.name: i for i, stream in enumerate(query.streams)}
+    pairs = [(number[a], number[b], to_us(low), to_us(high)) for (a, b), (low, high) in query.pairs]
+    found = [c for c in candidates if _inside(pairs, streams, c) and _where(query, streams, c)]
     return _table(query, streams, found)
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
     """The rows of a table, counted; values compare by what they are (NaN equals NaN)."""
-    columns = [map(_comparable, column.to_pylist()) for column in table.columns]
-    return Counter(zip(*columns, strict=True))
+    return Counter(zip(*map(_values, table.columns), strict=True))
 
 
 def assert_same_bag(actual: pa.Table, wanted: pa.Table) -> None:
@@ -58,8 +59,9 @@ class _Rows:
 
     def __init__(self, query: JoinQuery, stream: Stream, table: pa.Table) -> None:
         self.stream, self.table = stream, table
+        self.window_us, self.count = stream.window_us, stream.count_window
         names = stream.key_columns if query.on is None else _own_columns(query, stream.name)
-        columns = [[_comparable(v) for v in table[c].to_pylist()] for c in names]
+        columns = [_values(table[c]) for c in names]
         self.keys = list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
         self.times: list[Any] = _times(table[stream.time]) if stream.time else [0] * table.num_rows
         self.null_free = [
@@ -93,11 +95,7 @@ def _same_key(streams: Sequence[_Rows]) -> Iterator[tuple[int, ...]]:
 
 def _equal_columns(query: JoinQuery, streams: Sequence[_Rows]) -> Iterator[tuple[int, ...]]:
     """Combinations in which both columns of every pair of `on` are equal, stream by stream."""
-    values = {
-        (r.stream.name, c): [_comparable(v) for v in r.table[c].to_pylist()]
-        for r in streams
-        for c in r.table.column_names
-    }
+    values = {(r.stream.name, c): _values(r.table[c]) for r in streams for c in r.table.column_names}
     number = {r.stream.name: i for i, r in enumerate(streams)}
     pairs = [tuple(tuple(end.split(".", 1)) for end in pair) for pair in query.on or ()]
 
@@ -112,20 +110,23 @@ def _equal_columns(query: JoinQuery, streams: Sequence[_Rows]) -> Iterator[tuple
     yield from found
 
 
-def _inside(query: JoinQuery, streams: Sequence[_Rows], chosen: tuple[int, ...]) -> bool:
-    times: dict[str, int] = {r.stream.name: r.times[i] for r, i in zip(streams, chosen, strict=True)}
-    now = max(times.values())
-    for (first, second), (low, high) in query.pairs:
-        if not to_us(low) <= times[second] - times[first] <= to_us(high):
+def _inside(
+    pairs: Sequence[tuple[int, int, int, int]], streams: Sequence[_Rows], chosen: tuple[int, ...]
+) -> bool:
+    """Whether a combination is within all bounds (of the first and the second, from, to) and windows."""
+    times = [rows.times[i] for rows, i in zip(streams, chosen, strict=True)]
+    now = max(times)
+    for first, second, low_us, high_us in pairs:
+        if not low_us <= times[second] - times[first] <= high_us:
             return False
-    for rows, i in zip(streams, chosen, strict=True):
-        window_us, count = rows.stream.window_us, rows.stream.count_window
-        if window_us is not None and now - times[rows.stream.name] > window_us:
+    for rows, i, mine in zip(streams, chosen, times, strict=True):
+        count = rows.count
+        if rows.window_us is not None and now - mine > rows.window_us:
             return False
         if count is not None:
             newer = sum(
                 time is not None
-                and times[rows.stream.name] < time <= now
+                and mine < time <= now
                 and (count.per == "stream" or rows.keys[j] == rows.keys[i])
                 for j, time in enumerate(rows.times)
             )
@@ -210,6 +211,13 @@ def _read(text: str, like: Any) -> Any:
 
 def _pattern(like: str) -> str:
     return "".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in like)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values as they compare."""
+    values: list[Any] = column.to_pylist()
+    plain = pa.types.is_integer(column.type) or pa.types.is_string(column.type)
+    return values if plain else [_comparable(v) for v in values]
 
 
 def _comparable(value: Any) -> Any:

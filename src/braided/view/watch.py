@@ -26,9 +26,13 @@ def watch(
     journal: Path | str | None = None,
     port: int | None = None,
     console: Console | None = None,
+    quiet: bool = False,
     every: float = 0.5,
 ) -> None:
-    """Until the query ends; Ctrl-C ends watching only. `query` is explained in the journal."""
+    """Until the query ends; Ctrl-C ends watching only. `query` is explained in the journal.
+
+    With `quiet` nothing is shown in the terminal.
+    """
     try:
         from rich.console import Console  # noqa: PLC0415  (comes with the command line)
 
@@ -47,7 +51,8 @@ def watch(
             page = stack.enter_context(serve(port=port))
             shows.append(page.show)
             console.print(f"braided: watch this query at {page.url}", highlight=False, soft_wrap=True)
-        shows.append(stack.enter_context(terminal(console)))
+        if not quiet:
+            shows.append(stack.enter_context(terminal(console)))
 
         def show(records: Sequence[Record], why: str) -> None:
             for each in shows:

@@ -1,0 +1,104 @@
+"""What a job file may hold. The checks, the JSON Schema and the table in docs/jobs.md are made from this."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
+
+from braided.query.join_query import JoinQuery
+
+Scalar: TypeAlias = str | int | float | bool
+Options: TypeAlias = Mapping[str, Scalar]
+Schema: TypeAlias = str | Mapping[str, str]
+
+FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")  # formats that are files in a folder
+FORMATS = (*FILES, "kafka", "delta", "rate", "socket", "braided-xml")
+SINKS = (*FILES[:-1], "kafka", "delta", "console", "memory", "noop")
+
+
+def helped(cls: Any) -> dict[str, str]:
+    """What is said of each option of a class."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Files as if their rows came now: slowly."""
+
+    files: Annotated[int | None, "files a batch"] = None
+    rows_per_second: Annotated[
+        int | float | None,
+        "about so many rows a second: sets the trigger, and the files a batch by their size",
+    ] = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Value:
+    """How the column `value` (of Kafka, or a line of text) becomes columns."""
+
+    schema: Annotated[Schema, "columns inside the value: `order_id long, at timestamp`, or a mapping"]
+    format: Annotated[Literal["json"], "what the value is"] = "json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the rows of a stream come from."""
+
+    format: Annotated[str, "any format Spark can stream: parquet, json, csv, orc, text, kafka, rate, ..."]
+    path: Annotated[str | None, "folder of the files, relative to the job file"] = None
+    schema: Annotated[
+        Schema | None, "columns: `order_id long, at timestamp`, or a mapping; without it files are looked at"
+    ] = None
+    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
+    value: Annotated[
+        Value | Literal["raw"] | None, "how the column `value` is decoded; `raw`: not at all"
+    ] = None
+    select: Annotated[
+        tuple[str, ...], "SQL expressions that make the columns, such as `timestamp_millis(ms) as at`"
+    ] = ()
+    replay: Annotated[Replay | None, "read files slowly"] = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LateSink:
+    """Where rows go that came too late; each has the name of its stream in `late_stream`."""
+
+    format: Annotated[str, "a file format, kafka, delta, console or noop"]
+    path: Annotated[str | None, "folder, relative to the job file"] = None
+    table: Annotated[str | None, "a table of the catalog (delta)"] = None
+    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sink:
+    """Where results go."""
+
+    format: Annotated[str, "any format Spark can stream to: parquet, json, csv, kafka, delta, console, ..."]
+    path: Annotated[str | None, "folder, relative to the job file"] = None
+    table: Annotated[str | None, "a table of the catalog"] = None
+    columns: Annotated[tuple[str, ...], "which columns of the result, in which order; else all"] = ()
+    partition_by: Annotated[tuple[str, ...], "columns that become folders"] = ()
+    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
+    late: Annotated[LateSink | str | None, "a sink of its own for late rows; else they are counted"] = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JobFile:
+    """A streaming join: what is joined, where rows come from, where results go."""
+
+    query: Annotated[JoinQuery, "the join, as `JoinQuery.to_dict` gives it"]
+    sources: Annotated[Mapping[str, Source], "where the rows of each stream come from, by stream"]
+    sink: Annotated[Sink | str, "where results go; a single word is a format, such as `console`"]
+    checkpoint: Annotated[str, "folder for what a restart needs, relative to the job file"]
+    name: Annotated[str | None, "of the query, in pages and messages; else the name of the file"] = None
+    trigger: Annotated[
+        str | None,
+        "`available now` (what is there, then end), `once` (the same in one batch), or a duration: a batch "
+        "every so often; else batches follow each other at once",
+    ] = None
+    buckets: Annotated[int, "parts the keys are split into, a power of two; fixed in a checkpoint"] = 8
+    spark: Annotated[Options, "settings of the Spark session, such as `spark.master`"] = dataclasses.field(
+        default_factory=dict
+    )

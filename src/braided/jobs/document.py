@@ -1,0 +1,190 @@
+"""A YAML file as plain values that remember their lines, with environment variables put in.
+
+Scalars are read as in YAML 1.2: only `true` and `false` are truth values, so that `on` and `no` stay words,
+and dates and times stay texts. A key that comes twice is a problem, and so is a variable that is not set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from braided.jobs.problems import JobError, Place, Problem
+from braided.query.errors import BraidedError, InvalidValue, did_you_mean
+
+try:
+    import yaml
+except ImportError:
+    raise BraidedError(
+        "job files need the package PyYAML; install it with: pip install 'braided[cli]'"
+    ) from None
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_TAG = "tag:yaml.org,2002:"
+_MERGE = "<<"
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Composes nodes by the core schema of YAML 1.2."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
+
+
+for _kind, _pattern in {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+}.items():
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"^(?:{_pattern})$"), None)
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a file says: `data` in dicts, lists and scalars; `lines` tells where each key and item is."""
+
+    name: str
+    data: Any
+    lines: Mapping[Place, int]
+    problems: tuple[Problem, ...] = ()
+
+    def line(self, at: Place) -> int:
+        """The line of a value, or of the innermost thing around it that is in the file."""
+        while at not in self.lines and at:
+            at = at[:-1]
+        return self.lines.get(at, 1)
+
+
+def read_document(path: Path, environment: Mapping[str, str] | None = None) -> Document:
+    """The document in a file; what is no YAML raises, with line and column."""
+    return parse(_text(path), str(path), environment)
+
+
+def parse(text: str, name: str, environment: Mapping[str, str] | None = None) -> Document:
+    """The document in a text; variables come from `environment`, else from the process."""
+    reader = _Reader(os.environ if environment is None else environment)
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+        data = reader.read(root, ()) if root is not None else None
+    except yaml.MarkedYAMLError as wrong:
+        raise JobError(name, [_said(wrong, name)]) from None
+    except yaml.YAMLError as wrong:
+        raise JobError(name, [f"{name}: it is no YAML: {' '.join(str(wrong).split())}"]) from None
+    except RecursionError:
+        raise JobError(name, [f"{name}: it is nested too deeply, or holds itself by an alias"]) from None
+    return Document(name, data, reader.lines, tuple(reader.problems))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, beside) if beside else "`braided init` writes an example"
+        raise InvalidValue(f"there is no job file {str(path)!r}; {hint}") from None
+    except IsADirectoryError:
+        raise InvalidValue(f"{str(path)!r} is a folder; name a job file in it") from None
+    except UnicodeDecodeError:
+        raise InvalidValue(f"{str(path)!r} is no text in UTF-8; a job file is YAML") from None
+    except OSError as wrong:
+        raise InvalidValue(f"{str(path)!r} cannot be read: {wrong.strerror}") from None
+
+
+def _said(wrong: yaml.MarkedYAMLError, name: str) -> str:
+    mark = wrong.problem_mark or wrong.context_mark
+    place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
+    said = f"{place}: it is no YAML: {wrong.problem or wrong.context}"
+    if wrong.problem and wrong.context and wrong.context_mark is not None:
+        said += f", {wrong.context} that began in line {wrong.context_mark.line + 1}"
+    if "'\\t'" in said:
+        said += "; indent with spaces, not tabs"
+    return said
+
+
+@dataclass
+class _Reader:
+    """Turns nodes into values, noting lines and problems."""
+
+    environment: Mapping[str, str]
+    lines: dict[Place, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def read(self, node: yaml.Node, at: Place) -> Any:
+        self.lines.setdefault(at, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            return {key: self.read(value, (*at, key)) for key, value in self._entries(node, at)}
+        if isinstance(node, yaml.SequenceNode):
+            return [self.read(item, (*at, i)) for i, item in enumerate(node.value)]
+        return self._scalar(node, at)
+
+    def _entries(self, node: yaml.MappingNode, at: Place) -> Iterator[tuple[str, yaml.Node]]:
+        """Keys and values; a key that is there wins over one of a merged mapping (`<<: *name`)."""
+        merged: dict[str, yaml.Node] = {}
+        own: dict[str, tuple[int, yaml.Node]] = {}
+        for key, value in node.value:
+            name, line = key.value if isinstance(key, yaml.ScalarNode) else None, key.start_mark.line + 1
+            if name is None:
+                self.problems.append(Problem(at, "a key must be a word or a text"))
+                continue
+            if name == _MERGE:
+                for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(one, yaml.MappingNode):
+                        merged = dict(self._entries(one, at)) | merged
+                continue
+            if name in own:
+                twice = f"{name!r} is given twice, in lines {own[name][0]} and {line}; leave one out"
+                self.lines[*at, name, "again"] = line
+                self.problems.append(Problem((*at, name, "again"), twice))
+                continue
+            own[name] = (line, value)
+        for name, value in merged.items():
+            if name not in own:
+                yield name, value
+        for name, (line, value) in own.items():
+            self.lines[*at, name] = line
+            yield name, value
+
+    def _scalar(self, node: yaml.ScalarNode, at: Place) -> Any:
+        text, tag = self._filled(node.value, at), node.tag
+        if not tag.startswith(_TAG):
+            self.problems.append(Problem(at, f"the tag {tag} has no meaning here; leave it out"))
+            return text
+        if text != node.value and node.style is None:
+            tag = _Loader("").resolve(yaml.ScalarNode, text, (True, False))
+        return _value(tag.removeprefix(_TAG), text)
+
+    def _filled(self, text: str, at: Place) -> str:
+        """The text with `${NAME}` and `${NAME:-default}` replaced; `$${` stands for `${`."""
+
+        def fill(found: re.Match[str]) -> str:
+            name, default = found.groups()
+            if name is None:
+                return "${"
+            value = self.environment.get(name) or default
+            if value is None and name not in self.environment:
+                self.problems.append(
+                    Problem(
+                        at,
+                        f"the environment variable {name} is not set; set it, or give a default: "
+                        f"${{{name}:-...}}",
+                    )
+                )
+            return value or ""
+
+        return _VARIABLE.sub(fill, text)
+
+
+def _value(kind: str, text: str) -> Any:
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text.lower() == "true"
+    if kind == "int":
+        return int(text, 0) if text.lower().startswith(("0x", "0o")) else int(text)
+    if kind == "float":
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text

@@ -1,0 +1,83 @@
+"""The folders of a job on this machine: there, writable, not another run's. Addresses are left to Spark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from braided.jobs.definitions import FILES, LateSink
+from braided.jobs.loading import Job
+from braided.query.errors import InvalidValue, did_you_mean
+
+
+def check_places(job: Job) -> None:
+    """Raise unless sources are there, the checkpoint can be written, and sinks belong to it."""
+    for name, source in job.sources.items():
+        folder = local(source.path)
+        if folder is not None and source.format in FILES and not _there(folder):
+            beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+            hint = f"; {did_you_mean(folder.name, beside)}" if beside else ""
+            raise job.complain(
+                f"sources.{name}: there is no folder {str(folder)!r}{hint}", "sources", name, "path"
+            )
+    checkpoint = local(job.checkpoint)
+    if checkpoint is not None:
+        _check_writable(job, checkpoint)
+        if not any((checkpoint / "offsets").glob("[0-9]*")):
+            _check_sinks(job)
+
+
+def check_journal(path: Path | None) -> None:
+    """Raise unless lines can be added to a journal."""
+    try:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("a").close()
+    except OSError as wrong:
+        raise InvalidValue(f"--journal {str(path)!r} cannot be written: {wrong.strerror}") from None
+
+
+def local(path: str | None) -> Path | None:
+    """A path of this machine's file system; None for an address of another."""
+    if path is None:
+        return None
+    if path.startswith("file:"):
+        return Path("/" + path.removeprefix("file:").lstrip("/"))
+    return Path(path) if os.path.isabs(path) else None
+
+
+def _there(folder: Path) -> bool:
+    return folder.exists() or any(sign in str(folder) for sign in "*?[{")
+
+
+def _check_writable(job: Job, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as wrong:
+        raise _cannot(job, folder, wrong) from None
+
+
+def _cannot(job: Job, folder: Path, wrong: OSError) -> InvalidValue:
+    return job.complain(
+        f"checkpoint: {str(folder)!r} cannot be written ({wrong.strerror}); allow it, or name another folder",
+        "checkpoint",
+    )
+
+
+def _check_sinks(job: Job) -> None:
+    """A new checkpoint counts from 0: beside files of another run batches would be lost or replace some."""
+    for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
+        folder = local(end.path) if end is not None else None
+        if end is None or folder is None or end.format not in FILES:
+            continue
+        parts = isinstance(end, LateSink) or job.late is not None
+        if any(folder.glob("batch=*" if parts else "_spark_metadata/*")):
+            raise job.complain(
+                f"{'.'.join(at)}: {str(folder)!r} holds what another run wrote, and the checkpoint is new: "
+                "batches would be left out or replaced; remove the folder, name another, or go back to the "
+                "checkpoint it was written with",
+                *at, "path",
+            )  # fmt: skip

@@ -1,0 +1,48 @@
+"""What is wrong with a job file: all of it, each with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from braided.query.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from braided.jobs.document import Document
+
+Place: TypeAlias = tuple[str | int, ...]  # how to get to a value: ("sources", "orders", "path")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A sentence about the value at a place of the file."""
+
+    at: Place
+    message: str
+
+
+class JobError(InvalidValue):
+    """A job file that cannot be meant; `lines` holds one sentence a problem, each with file and line."""
+
+    def __init__(self, name: str, lines: Sequence[str]) -> None:
+        self.lines = tuple(lines)
+        head = "" if len(lines) == 1 else f"{name} has {len(lines)} problems:\n"
+        super().__init__(head + "\n".join(lines))
+
+
+class JobFailed(InvalidValue):
+    """A job that could not be started, or that stopped with an error."""
+
+
+def refuse(document: Document, problems: Iterable[Problem]) -> None:
+    """Raise if there are problems: all of them, in the order of the file."""
+    found = dict.fromkeys((document.line(p.at), p.message) for p in problems)
+    lines = sorted(found, key=lambda one: one[0])
+    if lines:
+        raise JobError(document.name, [f"{document.name}:{line}: {message}" for line, message in lines])
+
+
+def called(at: Place) -> str:
+    """A place in words: "sources.orders.path"."""
+    return ".".join(map(str, at)) or "the job"

@@ -1,0 +1,134 @@
+"""Values of a file against type hints: `read` builds what a hint asks for.
+
+The JSON Schema (`schema`) walks the same hints, so what is checked and what an editor is told cannot differ.
+
+>>> found = []
+>>> read(tuple[str, ...], ["a", 3], ("columns",), found)
+('a', 3)
+>>> found[0].message
+'columns.1 must be a text; got 3; put it in quotes'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from braided.jobs.definitions import helped
+from braided.jobs.problems import Place, Problem, called
+from braided.query.errors import did_you_mean
+
+Found = list[Problem]
+Reader = Callable[[Any, Place, Found], Any]
+_WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "empty",
+    Mapping: "a mapping",
+    tuple: "a list",
+}
+MISSING = dataclasses.MISSING
+
+
+def read(hint: Any, value: Any, at: Place, found: Found, readers: Mapping[Any, Reader] | None = None) -> Any:
+    """`value` as the hint asks; what does not fit is added to `found`. `readers` read types of their own."""
+    readers = readers or {}
+    if hint in readers:
+        return readers[hint](value, at, found)
+    if dataclasses.is_dataclass(hint):
+        return _read_class(hint, value, at, found, readers)
+    options = members(hint)
+    chosen = next((option for option in options if _fits(option, value)), None)
+    if chosen is None:
+        wanted = " or ".join(dict.fromkeys(_word(option) for option in options if option is not type(None)))
+        found.append(Problem(at, f"{called(at)} must be {wanted}; got {value!r}{_hint(options, value)}"))
+        return value
+    if len(options) > 1:
+        return read(chosen, value, at, found, readers)
+    parts = get_args(chosen)
+    if get_origin(chosen) is tuple:
+        return tuple(read(parts[0], v, (*at, i), found, readers) for i, v in enumerate(value))
+    if get_origin(chosen) is not None and isinstance(value, Mapping):
+        return {k: read(parts[1], v, (*at, k), found, readers) for k, v in value.items()}
+    return value
+
+
+def _read_class(cls: Any, value: Any, at: Place, found: Found, readers: Mapping[Any, Reader]) -> Any:
+    before = len(found)
+    said = read_options(cls, value, at, found, readers)
+    return cls(**said) if len(found) == before else None
+
+
+def read_options(
+    cls: Any, value: Any, at: Place, found: Found, readers: Mapping[Any, Reader]
+) -> dict[str, Any]:
+    """The options of a class, each read by its own; one that is wrong is None, or as it was given."""
+    if not isinstance(value, Mapping):
+        found.append(Problem(at, f"{called(at)} must be a mapping; got {value!r}"))
+        return {}
+    hints = get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    unknown_keys(cls, value, at, found)
+    for name, one in fields.items():
+        if required(one) and name not in value:
+            found.append(Problem(at, f"{called(at)}: {name} is missing; it is {helped(cls)[name]}"))
+    return {
+        name: read(hints[name], v, (*at, name), found, readers)
+        for name, v in value.items()
+        if name in fields and (v is not None or required(fields[name]))
+    }
+
+
+def unknown_keys(cls: Any, value: Mapping[str, Any], at: Place, found: Found) -> None:
+    """Keys that the class does not have, each with a hint."""
+    names = [f.name for f in dataclasses.fields(cls)]
+    for name in value:
+        if name not in names:
+            found.append(
+                Problem((*at, name), f"{called(at)} has no option {name!r}; {did_you_mean(name, names)}")
+            )
+
+
+def required(one: dataclasses.Field[Any]) -> bool:
+    """Whether an option must be given."""
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, else the hint alone."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    origin = get_origin(hint)
+    if origin is Literal:
+        return value in get_args(hint)
+    if dataclasses.is_dataclass(hint) or (origin is not None and origin is not tuple):
+        return isinstance(value, Mapping)
+    if origin is tuple:
+        return isinstance(value, list | tuple)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def _word(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    if dataclasses.is_dataclass(hint):
+        return "a mapping"
+    origin = get_origin(hint)
+    return _WORDS[hint if origin is None else tuple if origin is tuple else Mapping]
+
+
+def _hint(options: Sequence[Any], value: Any) -> str:
+    known = [word for option in options if get_origin(option) is Literal for word in get_args(option)]
+    if isinstance(value, str) and known:
+        return f"; {did_you_mean(value, known)}"
+    if options[0] is str and len(options) < 3 and isinstance(value, int | float):
+        return "; put it in quotes"
+    return ""

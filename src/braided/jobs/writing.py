@@ -1,0 +1,79 @@
+"""Results and late rows of one query into two sinks, each exactly once.
+
+A batch of a streaming query can be written again after a failure: with the same number and, because the join
+is exact, the same rows. So every sink is written in a way that does not mind:
+
+    files     a folder of its own for every batch, `<path>/batch=7`, which the second attempt replaces
+    delta     the query's id and the batch's number go along; the table leaves out what it has
+    kafka     as Spark's own sink: at least once
+    console   shown again
+
+Rows are kept while both sinks read them, and one action computes all of them: a join with state must not run
+twice in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from braided.jobs.definitions import FILES, LateSink, Sink
+from braided.jobs.loading import Job
+
+LATE_COLUMN = "late_stream"
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def write_apart(job: Job) -> Callable[[Any, int], None]:
+    """What is done with the rows of each batch."""
+    late = job.late
+    assert late is not None
+
+    def write(rows: Any, batch: int) -> None:
+        rows.persist()
+        try:
+            is_late = rows[LATE_COLUMN].isNotNull()
+            counts = {row[0]: row[1] for row in rows.groupBy(is_late).count().collect()}
+            if counts.get(False):
+                found = rows.where(~is_late).drop(LATE_COLUMN)
+                _write(chosen(found, job.sink.columns), job.sink, batch, "results")
+            if counts.get(True):
+                _write(rows.where(is_late), late, batch, "late rows")
+        finally:
+            rows.unpersist()
+
+    return write
+
+
+def _write(rows: Any, end: Sink | LateSink, batch: int, what: str) -> None:
+    if end.format == "console":
+        print(f"batch {batch}, {what}:", flush=True)
+        rows.show(
+            int(end.options.get("numRows", 20)), str(end.options.get("truncate", True)).lower() == "true"
+        )
+        return
+    writer = (in_json(rows) if end.format == "kafka" else rows).write.format(end.format)
+    writer = writer.options(
+        **{k: str(v).lower() if isinstance(v, bool) else v for k, v in end.options.items()}
+    )
+    if isinstance(end, Sink) and end.partition_by:
+        writer = writer.partitionBy(*end.partition_by)
+    if end.format == "delta":
+        query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        writer = writer.option("txnAppId", f"{query}-{what}").option("txnVersion", batch)
+    if end.format in FILES:
+        writer.mode("overwrite").save(f"{end.path}/batch={batch}")
+    elif end.table is not None:
+        writer.mode("append").saveAsTable(end.table)
+    else:
+        writer.mode("overwrite" if end.format == "noop" else "append").save(end.path)
+
+
+def chosen(rows: Any, columns: Sequence[str]) -> Any:
+    """Some columns, or all."""
+    return rows.select(*(f"`{name}`" for name in columns)) if columns else rows
+
+
+def in_json(rows: Any) -> Any:
+    """Rows as Kafka takes them: all columns in one JSON text, unless there is a column `value` already."""
+    return rows if "value" in rows.columns else rows.selectExpr("to_json(struct(*)) as value")

@@ -1,0 +1,37 @@
+"""Progress bars: steps are counted when the next one begins; names are no markup; quiet says nothing."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from braided.cli.progress import steps
+from braided.lab import driver_selection, early_throughput, metadata_join
+
+
+def shown(*names: str, total: int | None, quiet: bool = False) -> str:
+    to = io.StringIO()
+    console = Console(file=to, force_terminal=True, width=100, color_system=None)
+    with steps("lab x", total, quiet=quiet, console=console) as say:
+        for name in names:
+            say(name)
+    return to.getvalue()
+
+
+def test_a_bar_tells_the_step_and_how_many_are_done() -> None:
+    text = shown("first", "second [b]", total=4)
+    assert "lab x: second [b]" in text
+    assert "1/4" in text
+
+
+def test_an_unknown_total_and_quiet() -> None:
+    assert "1/?" in shown("first", "second", total=None)
+    assert not shown("first", total=4, quiet=True)
+
+
+@pytest.mark.parametrize("lab", [driver_selection, early_throughput, metadata_join])
+def test_labs_know_how_many_steps_there_are(lab: Any) -> None:
+    assert 0 < lab.steps(quick=True) < lab.steps(quick=False)

@@ -1,0 +1,16 @@
+"""Pages whose code needs no Spark run, and print what the page says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs.pages import blocks, run
+
+
+@pytest.mark.parametrize(
+    "page", ["howto/sizing.md", "howto/restart.md", "howto/policy.md", "reference/testing.md"]
+)
+def test_a_page_runs(page: str) -> None:
+    found = blocks(page)
+    assert found
+    run(page, found, {})

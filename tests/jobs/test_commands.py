@@ -1,0 +1,143 @@
+"""`braided init`, `explain`, `schema` and `run` as a person uses them, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from braided.jobs import definitions, load, schema
+from braided.jobs.example import write_example
+from braided.query.errors import BraidedError
+from tests.jobs.files import GOOD, write
+
+NO_SPARK = """
+import sys
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pyspark", "py4j") or name == "braided.spark":
+            raise AssertionError(f"{name} is imported")
+sys.meta_path.insert(0, Refused())
+from braided.cli.main import main
+main()
+"""
+
+
+def braided(
+    *arguments: str, cwd: Path, code: str = NO_SPARK, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        check=False, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_init_then_explain_without_spark(tmp_path: Path) -> None:
+    done = braided("init", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "job.yaml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=./job.schema.json\n")
+    assert (tmp_path / "job.schema.json").read_text() == schema.text()
+    done = braided("explain", "job.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Join of 3 streams" in done.stdout
+    assert "Late rows go to json" in done.stdout
+
+
+def test_init_writes_over_nothing(tmp_path: Path) -> None:
+    job = write_example(tmp_path / "new")
+    assert job == tmp_path / "new" / "job.yaml"
+    assert len(list((tmp_path / "new" / "data").rglob("*.csv"))) == 9
+    before = job.read_text()
+    with pytest.raises(BraidedError, match="is there already"):
+        write_example(job)
+    with pytest.raises(BraidedError, match="data' is there already"):
+        write_example(job.with_name("other.yaml"))
+    assert job.read_text() == before
+    assert load(job).query.names == ("orders", "payments", "shipments")
+
+
+def test_a_mistake_is_one_message_and_status_1(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, ("window: 1 hour", "window: 10 mintues"))
+    for command in ("explain", "run"):
+        done = braided(command, "job.yaml", cwd=tmp_path)
+        assert done.returncode == 1
+        assert done.stderr.startswith("braided: job.yaml:7: stream 'payments': window")
+        assert done.stderr.endswith("did you mean '10 minutes'?\n")
+    assert "Traceback" in braided("explain", "job.yaml", "--debug", cwd=tmp_path).stderr
+
+
+def test_no_java_is_said_before_anything_starts(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    done = braided("run", "job.yaml", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "braided: Spark needs Java 17 or newer, and none was found; install it or set JAVA_HOME\n"
+    )
+
+
+def test_folders_are_checked_before_spark_starts(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    (tmp_path / "in" / "order").mkdir(parents=True)
+    done = braided("run", "job.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "job.yaml:12: sources.orders: there is no folder" in done.stderr
+    assert "did you mean 'order'?" in done.stderr
+    (tmp_path / "in" / "orders").mkdir()
+    (tmp_path / "in" / "payments").mkdir()
+    (tmp_path / "checkpoint").write_text("a file")
+    done = braided("run", "job.yaml", cwd=tmp_path)
+    assert "job.yaml:19: checkpoint:" in done.stderr
+    assert "cannot be written" in done.stderr
+    (tmp_path / "checkpoint").unlink()
+    (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
+    (tmp_path / "out" / "_spark_metadata" / "0").touch()
+    done = braided("run", "job.yaml", cwd=tmp_path)
+    assert "job.yaml:18: sink:" in done.stderr
+    assert "another run" in done.stderr
+
+
+def test_the_schema_is_up_to_date_and_printed(tmp_path: Path) -> None:
+    assert schema.FILE.read_text() == schema.text(), "write it anew: schema.FILE.write_text(schema.text())"
+    assert braided("schema", cwd=tmp_path).stdout == schema.text()
+
+
+def test_the_schema_knows_all_options_and_allows_variables() -> None:
+    said = json.loads(schema.text())
+    assert set(said["required"]) == {"query", "sources", "sink", "checkpoint"}
+    assert set(said["definitions"]) >= {
+        "JoinQuery",
+        "Stream",
+        "Tuning",
+        "Memory",
+        "Overload",
+        "Source",
+        "Sink",
+    }
+    assert {"pattern": r"\$\{", "type": "string"} in said["properties"]["buckets"]["anyOf"]
+    assert "name" in said["definitions"]["Stream"]["required"]
+    assert "name" not in said["definitions"]["NamedStream"].get("required", [])
+    for name in _references(said):
+        assert name in said["definitions"]
+
+
+def _references(schema_part: Any) -> list[str]:
+    if isinstance(schema_part, dict):
+        own = [str(v).rsplit("/", 1)[1] for k, v in schema_part.items() if k == "$ref"]
+        return own + [name for v in schema_part.values() for name in _references(v)]
+    return [name for v in schema_part for name in _references(v)] if isinstance(schema_part, list) else []
+
+
+def test_the_manual_names_every_key_and_its_example_is_right(tmp_path: Path) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text()
+    example = manual.split("```yaml\n")[1].split("```")[0]
+    assert load(write(tmp_path, example), {}).query.names == ("orders", "payments")
+    for cls in (definitions.JobFile, definitions.Source, definitions.Sink, definitions.Replay):
+        for name in definitions.helped(cls):
+            assert re.search(rf"[`.{{ ]{name}[`:]", manual), name
