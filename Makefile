@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check docs bench chaos burst soak forgetting memory compat clean
+.PHONY: demo test check docs bench chaos burst soak forgetting memory kafka compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -60,6 +60,12 @@ memory: $(VENV)/ready
 
 forgetting: $(VENV)/ready
 	$(BIN)/python -m braided.bench.forgetting --batches 50
+
+# topics of a broker that is started here, joined by a driver that is killed; Maven fetches the jars
+kafka: $(VENV)/ready
+	$(BIN)/python -m braided.bench.kafka_jars build/kafka
+	$(BIN)/python -m pytest tests/spark/test_kafka.py
+	$(BIN)/python -m braided.bench.kafka --batches 6 --kills 2
 
 # the join's tests on earlier releases of Spark, each in an environment of its own
 COMPAT ?= 4.0 4.1 4.2

@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from braided.bench.chaos_work import LAST_KEY, Promised, Windowed, Work
-from braided.bench.children import committed, start_child, to_the_end
+from braided.bench.children import after_some_batches, start_child, to_the_end
 from braided.bench.cluster import cluster
 from braided.lab.files import committed_files
 
@@ -132,10 +132,10 @@ def campaign(
 
     def until(child: Popen[bytes], *, kill: bool) -> None:
         nonlocal executors
-        while executors < executor_kills and _after_some_batches(child, root, batches, rng):
+        while executors < executor_kills and after_some_batches(child, root, batches, rng):
             executors += _kill_executor(rng)
         if kill:
-            _after_some_batches(child, root, batches, rng)
+            after_some_batches(child, root, batches, rng)
 
     log = root / "child.log"
     done = to_the_end(lambda: start(root, master, trouble, work), log, kills, until)
@@ -153,15 +153,6 @@ def start(root: Path, master: str, trouble: Trouble, work: Work) -> Popen[bytes]
     """A child that joins all files and ends."""
     command = ["-m", "braided.bench.chaos", "--child", str(root), "--master", master]
     return start_child([*command, *trouble.flags, *work.flags], root / "child.log")
-
-
-def _after_some_batches(child: Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:
-    """Wait for a random moment one to three batches from now; whether the child still runs."""
-    target = min(batches - 1, committed(root) + rng.randint(1, 3))
-    while child.poll() is None and committed(root) < target:
-        time.sleep(0.05)
-    time.sleep(rng.uniform(0, 1.5))
-    return child.poll() is None
 
 
 def _kill_executor(rng: random.Random) -> int:

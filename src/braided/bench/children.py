@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
@@ -42,3 +44,12 @@ def committed(root: Path) -> int:
     """How many batches are committed."""
     folder = root / "checkpoint" / "commits"
     return len([p for p in folder.glob("*") if p.name.isdigit()]) if folder.is_dir() else 0
+
+
+def after_some_batches(child: Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:
+    """Wait for a random moment one to three batches from now; whether the child still runs."""
+    target = min(batches - 1, committed(root) + rng.randint(1, 3))
+    while child.poll() is None and committed(root) < target:
+        time.sleep(0.05)
+    time.sleep(rng.uniform(0, 1.5))
+    return child.poll() is None

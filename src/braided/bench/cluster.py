@@ -24,7 +24,7 @@ _CLASS = "org.apache.spark.deploy"
 @contextlib.contextmanager
 def cluster(workers: int, log: Path) -> Iterator[str]:
     """The address of a master with so many workers of one core each; all are ended afterwards."""
-    port = _free_port()
+    port = free_port()
     address = f"spark://127.0.0.1:{port}"
     commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port)]]
     commands += [
@@ -35,7 +35,7 @@ def cluster(workers: int, log: Path) -> Iterator[str]:
     try:
         for name, *options in commands:
             started.append(_start([f"{_CLASS}.{name}", "--webui-port", "0", *options], log))
-            _wait_for(port)
+            wait_for(port, "Spark master")
         yield address
     finally:
         for process in started:
@@ -58,17 +58,18 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_for(port: int, seconds: float = 60) -> None:
-    """Until the master answers."""
+def wait_for(port: int, what: str, seconds: float = 60) -> None:
+    """Until something answers there."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.1)
-    raise TimeoutError(f"no Spark master on port {port} after {seconds:.0f} s")
+    raise TimeoutError(f"no {what} on port {port} after {seconds:.0f} s")
