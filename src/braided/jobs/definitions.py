@@ -13,7 +13,8 @@ Options: TypeAlias = Mapping[str, Scalar]
 Schema: TypeAlias = str | Mapping[str, str]
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")  # formats that are files in a folder
-FORMATS = (*FILES, "kafka", "delta", "rate", "socket", "braided-xml")
+XML = "braided-xml"  # files, too, but read by Braided
+FORMATS = (*FILES, "kafka", "delta", "rate", "socket", XML)
 SINKS = (*FILES[:-1], "kafka", "delta", "console", "memory", "noop")
 
 
