@@ -12,8 +12,13 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
+
+import braided as bd
+from braided import jobs
+from braided.jobs import running
 
 HERE = Path(__file__).parent
 JOBS = (
@@ -31,23 +36,31 @@ def environment(folder: Path) -> dict[str, str]:
     return {"DATA": str(folder / "data"), "OUT": str(folder / "out")}
 
 
+def write(folder: Path) -> None:
+    """Rows of all examples, each in a folder of its own."""
+    for example in dict.fromkeys(Path(name).parent.name for name in JOBS):
+        print(f"{example}, in this process")
+        shutil.rmtree(folder / example, ignore_errors=True)
+        importlib.import_module(f"examples.{example}.join").main(folder / example / "data")
+
+
+def run(name: str, folder: Path, spark: Any) -> str:
+    """Run one job file; how many results there are, in words."""
+    job, began = jobs.load(HERE / name, environment(folder / Path(name).parent)), time.monotonic()
+    print(f"{name}, on Spark")
+    running.run(job, once=True, session=spark)
+    results = pq.read_table(job.sink.path).num_rows
+    return f"{name:20} {results:>8,} results {time.monotonic() - began:6.0f} s"
+
+
 def main(folder: Path) -> None:
-    """Write the rows of each example, run its jobs, and say how many results there are."""
-    jobs, running = importlib.import_module("braided.jobs"), importlib.import_module("braided.jobs.running")
-    spark = importlib.import_module("braided.spark").session("examples")
+    """Write all rows, run all jobs, and say how many results there are."""
+    write(folder)
+    spark = bd.spark.session("examples")
     spark.sparkContext.setLogLevel("OFF")
-    said = []
-    for name in JOBS:
-        place = folder / Path(name).parent
-        if place not in {folder / Path(done).parent for done, *_ in said}:
-            shutil.rmtree(place, ignore_errors=True)
-            importlib.import_module(f"examples.{Path(name).parent}.join").main(place / "data")
-        job, began = jobs.load(HERE / name, environment(place)), time.monotonic()
-        running.run(job, once=True, session=spark)
-        said.append((name, pq.read_table(job.sink.path).num_rows, time.monotonic() - began))
+    said = [run(name, folder, spark) for name in JOBS]
     spark.stop()
-    for name, results, seconds in said:
-        print(f"{name:20} {results:>8,} results {seconds:6.0f} s")
+    print(*said, sep="\n")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,17 @@ def query(*, told: bool = True) -> bd.JoinQuery:
     over = bd.RangePunctuation("expired", "upto") if told else "expired"
     return bd.JoinQuery(
         [
-            bd.Stream("impressions", "id", time="shown_at", window="10110 minutes", lateness="0 seconds", unique=told),
-            bd.Stream("clicks", "id", time="clicked_at", window="7 days", lateness="0 seconds", punctuation=over),
+            bd.Stream(
+                "impressions",
+                "id",
+                time="shown_at",
+                window="10110 minutes",
+                lateness="0 seconds",
+                unique=told,
+            ),
+            bd.Stream(
+                "clicks", "id", time="clicked_at", window="7 days", lateness="0 seconds", punctuation=over
+            ),
             bd.Stream("conversions", "id", time="bought_at", window="1 minute", lateness="0 seconds"),
         ],
         within={
@@ -58,7 +67,9 @@ def tables(impressions: int = IMPRESSIONS, *, seed: int = 0) -> dict[str, pa.Tab
     return {
         "impressions": _table({"id": np.arange(impressions), "campaign": campaign}, "shown_at", shown),
         "clicks": _told(_table({"id": ids}, "clicked_at", clicked), shown),
-        "conversions": _table({"id": buying, "amount": rng.integers(5, 500, len(buying))}, "bought_at", bought),
+        "conversions": _table(
+            {"id": buying, "amount": rng.integers(5, 500, len(buying))}, "bought_at", bought
+        ),
     }
 
 
@@ -86,9 +97,12 @@ def main(folder: Path, impressions: int = IMPRESSIONS) -> pa.Table:
     for day, batch in enumerate(batches, 1):
         found.append(told.push(batch))
         untold.push(batch)
-        print(f"day {day}: {found[-1].num_rows} new results; stored {_stored(told)}; without promises {_stored(untold)}")
+        kept = f"stored {_stored(told)}; without promises {_stored(untold)}"
+        print(f"day {day}: {found[-1].num_rows} new results; {kept}")
     results = pa.concat_tables([*found, told.end()])
-    print(f"{results.num_rows} results, the same without promises: {untold.stats().results == results.num_rows}")
+    print(
+        f"{results.num_rows} results, the same without promises: {untold.stats().results == results.num_rows}"
+    )
     return results
 
 

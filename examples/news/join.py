@@ -38,12 +38,12 @@ def tables(records: int = RECORDS) -> dict[str, pa.Table]:
     return news.tables(news.News(records, arrival="random", shuffle=20))
 
 
-def write(folder: Path, records: int = RECORDS) -> None:
+def write(folder: Path, records: int = RECORDS, documents: int = BATCHES) -> None:
     """Both streams as XML documents; their names are in order, as the format wants it."""
     for name, table in tables(records).items():
         (folder / name).mkdir(parents=True, exist_ok=True)
-        step = -(-table.num_rows // BATCHES)
-        for number in range(BATCHES):
+        step = -(-table.num_rows // documents)
+        for number in range(documents):
             with (folder / name / f"{number:02d}.xml").open("w", encoding="utf-8") as file:
                 news.write_xml(table.slice(number * step, step), file, root=ROOT[name], record=RECORD[name])
 
@@ -54,7 +54,10 @@ def read(folder: Path, number: int) -> dict[str, pa.Table]:
     return {
         name: pa.Table.from_batches(
             bd.read_xml(
-                folder / name / f"{number:02d}.xml", SCHEMA[name], record=RECORD[name], punctuation=flags[name]
+                folder / name / f"{number:02d}.xml",
+                SCHEMA[name],
+                record=RECORD[name],
+                punctuation=flags[name],
             )
         )
         for name in flags

@@ -25,7 +25,7 @@ EVENTS, BATCHES = 20_000, 5
 
 
 def q3() -> bd.JoinQuery:
-    """Who sells things of category 10 in three states? A person stays for a year, an auction waits for none."""
+    """Who sells things of category 10 in three states? A person stays for a year."""
     return bd.sql("""
         SELECT p.name, p.city, p.state, a.id AS auction
         FROM auctions AS a TIME opened_at WINDOW '10 seconds' LATENESS '5 seconds'
@@ -75,7 +75,11 @@ def chain() -> bd.JoinQuery:
             bd.Stream("bids", time="bid_at", window="10 seconds", lateness=lateness),
             bd.Stream("bidders", time="registered_at", window="5 minutes", lateness=lateness),
         ],
-        on=[("sellers.id", "auctions.seller"), ("auctions.id", "bids.auction"), ("bids.bidder", "bidders.id")],
+        on=[
+            ("sellers.id", "auctions.seller"),
+            ("auctions.id", "bids.auction"),
+            ("bids.bidder", "bidders.id"),
+        ],
         where="sellers.state = bidders.state AND bids.price >= auctions.reserve AND sellers.id <> bidders.id",
         select={
             "auction": "auctions.id",
@@ -92,7 +96,7 @@ QUERIES: dict[str, Callable[[], bd.JoinQuery]] = {"q3": q3, "q8": q8, "q23": q23
 
 
 def tables(events: int = EVENTS) -> dict[str, pa.Table]:
-    """All streams of all queries: persons also as sellers and bidders, and with their ten seconds (`pane`)."""
+    """All streams of all queries; `pane` is the ten seconds that something happened in."""
     made = nexmark.tables(nexmark.Nexmark(events, hot_share=0.1, disorder_s=5), seed=1)
     for name in ("persons", "auctions"):
         pane = pc.floor_temporal(made[name][nexmark.TIMES[name]], 10, "second")

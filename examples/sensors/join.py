@@ -31,7 +31,7 @@ _SECOND_US = 1_000_000
 
 
 def query() -> bd.JoinQuery:
-    """The latest reading of each sensor of a zone, none older than two minutes, if one differs by 2 degrees."""
+    """The latest readings of a zone, none older than two minutes, where the first differs by 2 degrees."""
     latest = bd.CountWindow(1, per="key")
     return bd.JoinQuery(
         [bd.Stream(name, "zone", time="at", window=latest, lateness="1 minute") for name in STREAMS],
@@ -40,7 +40,8 @@ def query() -> bd.JoinQuery:
             ("first", "third"): "2 minutes",
             ("second", "third"): "2 minutes",
         },
-        where="ABS(first.temperature - second.temperature) > 2 AND ABS(first.temperature - third.temperature) > 2",
+        where="ABS(first.temperature - second.temperature) > 2 "
+        "AND ABS(first.temperature - third.temperature) > 2",
         select={
             "zone": "first.zone",
             "first": "first.temperature",
@@ -56,7 +57,7 @@ def tables(folder: Path | None = None, hours: float = HOURS) -> dict[str, pa.Tab
 
 
 def generated(hours: float, *, seed: int = 0) -> dict[str, pa.Table]:
-    """A reading every 31 seconds, one in four is lost; now and then the sun shines on the first sensor."""
+    """A reading every 31 s, one in four is lost; the sun shines on the first sensor 20 minutes an hour."""
     rng = np.random.default_rng(seed)
     made = {}
     for number, name in enumerate(STREAMS):
@@ -64,7 +65,7 @@ def generated(hours: float, *, seed: int = 0) -> dict[str, pa.Table]:
         at, zone = (a.ravel() for a in np.meshgrid(rounds, np.arange(len(ZONES)), indexing="ij"))
         kept = rng.random(len(at)) < 0.75
         us = ((at + rng.uniform(0, 5, len(at)))[kept] * _SECOND_US).astype(np.int64)
-        sun = 6.0 * ((at[kept] // 3600 % 3 == 1) & (number == 0))
+        sun = 6.0 * ((at[kept] // 1200 % 3 == 1) & (number == 0))
         degrees = 19 + zone[kept] + sun + rng.normal(0, 0.5, len(us))
         made[name] = _table(pa.array(ZONES).take(pa.array(zone[kept])), us + _START_US, degrees)
     return made
@@ -72,12 +73,17 @@ def generated(hours: float, *, seed: int = 0) -> dict[str, pa.Table]:
 
 def _real(folder: Path, hours: float) -> dict[str, pa.Table]:
     """The first hours, of the three sensors of each group that are heard most often."""
-    readings = pq.read_table(folder / "intel_lab.parquet", columns=["ts", "moteid", "temperature"]).sort_by("ts")
+    readings = pq.read_table(folder / "intel_lab.parquet", columns=["ts", "moteid", "temperature"]).sort_by(
+        "ts"
+    )
     end = readings["ts"][0].as_py() + timedelta(hours=hours)
     readings = readings.filter(pc.field("ts") < end)
     us, motes = readings["ts"].cast(pa.int64()).to_numpy(), readings["moteid"].to_numpy()
     heard = Counter(motes.tolist())
-    zones = {zone: sorted(members, key=heard.__getitem__)[::-1] for zone, members in intel_lab.groups(folder).items()}
+    zones = {
+        zone: sorted(members, key=heard.__getitem__)[::-1]
+        for zone, members in intel_lab.groups(folder).items()
+    }
     made = {}
     for number, name in enumerate(STREAMS):
         places = {members[number]: zone for zone, members in zones.items()}
@@ -92,10 +98,11 @@ def _table(zone: pa.Array, us: np.ndarray, degrees: np.ndarray) -> pa.Table:
     return pa.table({"zone": zone, "temperature": np.round(degrees, 2), "at": stamps}).sort_by("at")
 
 
-def main(folder: Path, lab: Path | None = None, hours: float = HOURS) -> pa.Table:
+def main(folder: Path, lab: Path = intel_lab.FOLDER, hours: float = HOURS) -> pa.Table:
     """Write the streams into a folder, join them, and return the results."""
-    print(f"readings of the Intel lab, {lab}" if lab else "the Intel lab's readings are not there: generated ones")
-    batches = by_period(tables(lab, hours), dict.fromkeys(STREAMS, "at"), BATCHES)
+    there = not intel_lab.missing(lab)
+    print("readings of the Intel lab" if there else "the Intel lab's readings are not there: generated ones")
+    batches = by_period(tables(lab if there else None, hours), dict.fromkeys(STREAMS, "at"), BATCHES)
     write_batches(folder, batches)
     live, found = bd.LocalJoin(query()), []
     for hour, batch in enumerate(batches):
@@ -112,4 +119,4 @@ def main(folder: Path, lab: Path | None = None, hours: float = HOURS) -> pa.Tabl
 
 if __name__ == "__main__":
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else intel_lab.FOLDER
-    main(Path(__file__).parent / "data", None if intel_lab.missing(given) else given)
+    main(Path(__file__).parent / "data", given)

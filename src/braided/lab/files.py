@@ -34,7 +34,10 @@ def by_period(
     ends = [begin + (end - begin) * n // periods for n in range(1, periods + 1)]
     places = {name: [0, *np.searchsorted(clock, ends)] for name, clock in clocks.items()}
     return [
-        {name: table.slice(places[name][n], places[name][n + 1] - places[name][n]) for name, table in tables.items()}
+        {
+            name: table.slice(places[name][n], places[name][n + 1] - places[name][n])
+            for name, table in tables.items()
+        }
         for n in range(periods)
     ]
 

@@ -6,7 +6,7 @@ a row names was given out before it: the seller of an auction, the auction and t
 
 | Nexmark | here |
 | --- | --- |
-| person, auction, bid | tables `persons`, `auctions`, `bids`; columns in small letters, without `extra` and `url` |
+| person, auction, bid | tables `persons`, `auctions`, `bids`, with most of their columns |
 | dateTime | `registered_at`, `opened_at`, `bid_at`: event n happens n / `events_per_second` after the start |
 | hot sellers, auctions, bidders | `hot_share` of the rows name the latest hot one: every 100th id is hot |
 | active people, auctions in flight | other rows name one of the `active` latest ids |
