@@ -12,11 +12,9 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
-import braided as bd
 from braided import jobs
 from braided.jobs import running
 
@@ -44,11 +42,11 @@ def write(folder: Path) -> None:
         importlib.import_module(f"examples.{example}.join").main(folder / example / "data")
 
 
-def run(name: str, folder: Path, spark: Any) -> str:
+def run(name: str, folder: Path) -> str:
     """Run one job file; how many results there are, in words."""
     job, began = jobs.load(HERE / name, environment(folder / Path(name).parent)), time.monotonic()
     print(f"{name}, on Spark")
-    running.run(job, once=True, session=spark)
+    running.run(job, once=True)
     results = pq.read_table(job.sink.path).num_rows
     return f"{name:20} {results:>8,} results {time.monotonic() - began:6.0f} s"
 
@@ -56,10 +54,7 @@ def run(name: str, folder: Path, spark: Any) -> str:
 def main(folder: Path) -> None:
     """Write all rows, run all jobs, and say how many results there are."""
     write(folder)
-    spark = bd.spark.session("examples")
-    spark.sparkContext.setLogLevel("OFF")
-    said = [run(name, folder, spark) for name in JOBS]
-    spark.stop()
+    said = [run(name, folder) for name in JOBS]
     print(*said, sep="\n")
 
 

@@ -112,7 +112,9 @@ def main(folder: Path, events: int = EVENTS) -> dict[str, pa.Table]:
     for name, query in QUERIES.items():
         asked = query()
         found[name] = bd.run_local(asked, {n: streams[n] for n in asked.names}, batch_rows=5000)
-        print(f"{name}: {found[name].num_rows} results, such as {found[name].slice(0, 1).to_pylist()}")
+        print(
+            f"{name}: {found[name].num_rows} results of {sum(streams[n].num_rows for n in asked.names)} rows"
+        )
     return found
 
 

@@ -195,3 +195,17 @@ def test_nexmark_writes_each_stream_once(tmp_path: Path) -> None:
     auctions.main(tmp_path, 1000)
     rows = {n: pa.parquet.read_table(tmp_path / n).num_rows for n in nexmark.TIMES}
     assert rows == {"persons": 20, "auctions": 60, "bids": 920}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_readme_shows_what_the_script_prints(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = (ROOT / name / "README.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
+    if name == "sensors":
+        sensors.main(tmp_path, tmp_path)  # generated readings, also where real ones are
+    else:
+        {"ecommerce": ecommerce, "ads": ads, "news": news, "nexmark": auctions}[name].main(tmp_path)
+    printed = capsys.readouterr().out
+    for part in shown.split("...\n"):
+        assert part in printed
