@@ -89,7 +89,7 @@ class Sink:
 class JobFile:
     """A streaming join: what is joined, where rows come from, where results go."""
 
-    query: Annotated[JoinQuery, "the join, as `JoinQuery.to_dict` gives it"]
+    query: Annotated[JoinQuery, "the join, as `JoinQuery.to_dict` gives it, or in words, as SQL"]
     sources: Annotated[Mapping[str, Source], "where the rows of each stream come from, by stream"]
     sink: Annotated[Sink | str, "where results go; a single word is a format, such as `console`"]
     checkpoint: Annotated[str, "folder for what a restart needs, relative to the job file"]
