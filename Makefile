@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check docs bench chaos burst soak forgetting memory kafka compat clean
+.PHONY: demo examples test check docs bench chaos burst soak forgetting memory kafka compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -15,6 +15,10 @@ $(VENV)/ready: pyproject.toml
 
 demo: $(VENV)/ready
 	$(BIN)/braided demo
+
+# all job files of the folder examples on Spark, one after the other, and how many results each has
+examples: $(VENV)/ready
+	$(BIN)/python examples/run_all.py
 
 # the tests with Spark, those of the local engine and all others, side by side: Spark waits often, and goes first
 test: check docs

@@ -10,7 +10,7 @@ import braided as bd
 from braided.jobs import load
 from braided.jobs.columns import names
 from braided.jobs.document import parse
-from tests.jobs.files import good, said, write
+from tests.jobs.files import GOOD, good, said, write
 
 
 def test_a_job_has_its_query_its_ends_and_defaults(tmp_path: Path) -> None:
@@ -136,3 +136,41 @@ def test_anchors_and_merges() -> None:
 def test_columns_of_a_schema() -> None:
     assert names("a long, `b c` map<string, array<int>>, d: decimal(9, 2) NOT NULL") == ("a", "b c", "d")
     assert names({"a": "long"}) == ("a",)
+
+
+IN_WORDS = """\
+query: |
+  SELECT o.order_id
+  FROM orders AS o TIME placed_at WINDOW '2 hours' LATENESS '1 minute'
+  JOIN payments AS p TIME paid_at WINDOW '1 hour' LATENESS '1 minute' ON o.order_id = p.order_id
+sources:
+"""
+
+
+def in_words(*changes: tuple[str, str]) -> str:
+    """The right job with its query in words, changed."""
+    text = IN_WORDS + GOOD.split("sources:\n")[1]
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def test_a_query_in_words(tmp_path: Path) -> None:
+    job = load(write(tmp_path, in_words()))
+    assert job.query == bd.sql(IN_WORDS.split("query: |\n")[1].split("sources:", maxsplit=1)[0])
+    assert "orders.order_id = payments.order_id" in job.explain()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("WINDOW '1 hour'", "WINDW '1 hour'", ["job.yaml:1: sql, line 3, column", "did you mean 'WINDOW'?"]),
+        ("WINDOW '1 hour'", "", ["job.yaml:1: stream 'payments': a streaming join needs a window"]),
+        ("TIME paid_at", "TIME payd_at", ["job.yaml:1: stream 'payments' has no column 'payd_at'"]),
+    ],
+)
+def test_mistakes_of_a_query_in_words(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
+    lines = said(tmp_path, text=in_words((old, new)))
+    for word in words:
+        assert word in "\n".join(lines)

@@ -71,6 +71,21 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], int, list[str]]] = {
     "no format": ([("    format: csv\n", "")], 13, ["format is missing"]),
     "no path": ([("    path: in/payments\n", "")], 13, ["path is missing", "'csv'"]),
     "a number as a text": ([("path: in/payments", "path: 3")], 15, ["a text", "got 3"]),
+    "XML without a schema": (
+        [("format: csv", "format: braided-xml"), ("    schema: {order_id: long, paid_at: timestamp}\n", "")],
+        13,
+        ["sources.payments: schema is missing"],
+    ),
+    "XML without a folder": (
+        [("format: csv", "format: braided-xml"), ("    path: in/payments\n", "")],
+        13,
+        ["sources.payments: path is missing", "'braided-xml'"],
+    ),
+    "XML by the second": (
+        [("format: csv", "format: braided-xml"), ("options:", "replay: {rows_per_second: 5}\n    options:")],
+        17,
+        ["cannot be replayed by rows_per_second; give files"],
+    ),
     "a replay of nothing": ([("options:", "replay: {}\n    options:")], 17, ["files or rows_per_second"]),
     "kafka": ([("format: csv", "format: kafka")], 13, ["kafka.bootstrap.servers"]),
     "late rows to a sink that doubles": (

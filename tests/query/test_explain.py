@@ -56,6 +56,10 @@ def test_a_sound_query_has_no_warnings() -> None:
                 "its rows wait for 0 seconds only; any shorter one",
             ],
         ),
+        (  # the last one to come has the shortest window: no shorter one could be meant
+            join(HOUR, {**HOUR, "window": "1 minute"}, within={("a", "b"): ("0 s", "1 hour")}),
+            [],
+        ),
         (
             join({**HOUR, "lateness": "2 hours"}, {**HOUR, "lateness": "1 hour"}),
             ["stream 'a': lateness='2 hours' is longer than window='1 hour'"],

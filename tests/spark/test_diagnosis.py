@@ -47,6 +47,8 @@ def test_a_source_that_never_brought_a_row() -> None:
 def test_a_source_that_holds_the_watermark_back() -> None:
     text = said(metrics({"a": SOME, "b": SOME}, lag_us={"a": 0, "b": 7_300_000_000}))
     assert "Stream 'b' is furthest behind: its newest row is 2 hours older" in text
+    text = said(metrics({"a": SOME, "b": SOME}, lag_us={"a": 0, "b": 6_400_000_000}))
+    assert "its newest row is 106 minutes older" in text
 
 
 def test_late_rows_null_keys_and_broken_promises() -> None:
@@ -55,7 +57,7 @@ def test_late_rows_null_keys_and_broken_promises() -> None:
     assert "2 rows (1 %) of stream 'a' broke what it promises of its keys" in text
     assert "50 rows (25 %) of stream 'a' came too late" in text
     assert "3 rows (2 %) of stream 'a' have no key" in text
-    assert "have no time" in text
+    assert "1 rows (under 1 %) of stream 'a' have no time" in text
 
 
 def test_keys_that_never_overlap_are_told_from_windows_that_exclude() -> None:

@@ -52,3 +52,14 @@ def test_the_oracle_on_an_example_by_hand() -> None:
     assert expected(QUERY, {"a": a, "b": b}).to_pylist() == [
         {"a_k": 1, "a_t": 5, "b_k": 1, "b_t": 11, "result_time": 11}
     ]
+
+
+@pytest.mark.parametrize("punctuation", ["over", bd.RangePunctuation("over", "upto")])
+def test_the_oracle_knows_that_punctuations_are_no_data(punctuation: bd.RangePunctuation | str) -> None:
+    query = bd.JoinQuery([bd.Stream("a", "k", unique=True), bd.Stream("b", "k", punctuation=punctuation)])
+    b: dict[str, list[object]] = {"k": [1, 1, None], "over": [False, True, None]}
+    if punctuation != "over":
+        b["upto"] = [None, 1, None]
+    tables = {"a": pa.table({"k": [1, 2]}), "b": pa.table(b)}
+    assert_same_bag(expected(query, tables), bd.run_local(query, tables))
+    assert expected(query, tables).to_pylist() == [{"a_k": 1, "b_k": 1}]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from braided.jobs.definitions import FILES, FORMATS, LateSink, Sink, Source
+from braided.jobs.definitions import FILES, FORMATS, XML, LateSink, Sink, Source
 from braided.jobs.problems import Place, Problem, called
 from braided.query.durations import to_text, to_us
 from braided.query.errors import BraidedError, did_you_mean
@@ -70,8 +70,12 @@ def _each_stream(query: JoinQuery, sources: Mapping[str, Any]) -> Iterator[Probl
 
 def _source(source: Source, at: Place) -> Iterator[Problem]:
     name = called(at)
-    if source.format in FILES and not source.path:
+    if source.format in (*FILES, XML) and not source.path:
         yield Problem(at, f"{name}: path is missing; the format {source.format!r} needs a folder")
+    if source.format == XML and source.schema is None:
+        yield Problem(
+            at, f"{name}: schema is missing; texts of XML become what it says, such as sno long, title string"
+        )
     if source.format == "kafka":
         yield from _kafka(source.options, at, _SUBSCRIBE)
         if source.path:
@@ -89,7 +93,9 @@ def _replay(source: Source, at: Place) -> Iterator[Problem]:
     assert source.replay is not None
     given = {"files": source.replay.files, "rows_per_second": source.replay.rows_per_second}
     said = {name: value for name, value in given.items() if value is not None}
-    if source.format in FORMATS and source.format not in FILES:
+    if source.format == XML and source.replay.rows_per_second is not None:
+        yield Problem(at, f"{called(at)}: {XML!r} cannot be replayed by rows_per_second; give files")
+    elif source.format in FORMATS and source.format not in (*FILES, XML):
         yield Problem(at, f"{called(at)}: only files are replayed; limit {source.format!r} by its options")
     if len(said) != 1:
         yield Problem(at, f"{called(at)}: give files or rows_per_second" + (", not both" if said else ""))

@@ -14,7 +14,7 @@ from braided.query.join_query import JoinQuery
 
 
 def missing_columns(
-    query: JoinQuery, said: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
+    query: JoinQuery, said: Mapping[str, Any] | str, columns: Mapping[str, Sequence[str]]
 ) -> Iterator[Problem]:
     """Columns that the query (as the file has it: `said`) uses and that known `columns` of a stream lack."""
     for stream, column, at, use in _used(query, said):
@@ -54,7 +54,7 @@ def ddl(schema: Schema) -> str:
     return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in schema.items())
 
 
-def _used(query: JoinQuery, said: Mapping[str, Any]) -> Iterator[tuple[str, str, Place, str]]:
+def _used(query: JoinQuery, said: Mapping[str, Any] | str) -> Iterator[tuple[str, str, Place, str]]:
     """Stream, column, place in the file, and what for."""
     for stream in query.streams:
         at = stream_place(said, stream.name)

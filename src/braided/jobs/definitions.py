@@ -13,7 +13,8 @@ Options: TypeAlias = Mapping[str, Scalar]
 Schema: TypeAlias = str | Mapping[str, str]
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")  # formats that are files in a folder
-FORMATS = (*FILES, "kafka", "delta", "rate", "socket", "braided-xml")
+XML = "braided-xml"  # files, too, but read by Braided
+FORMATS = (*FILES, "kafka", "delta", "rate", "socket", XML)
 SINKS = (*FILES[:-1], "kafka", "delta", "console", "memory", "noop")
 
 
@@ -88,7 +89,7 @@ class Sink:
 class JobFile:
     """A streaming join: what is joined, where rows come from, where results go."""
 
-    query: Annotated[JoinQuery, "the join, as `JoinQuery.to_dict` gives it"]
+    query: Annotated[JoinQuery, "the join, as `JoinQuery.to_dict` gives it, or in words, as SQL"]
     sources: Annotated[Mapping[str, Source], "where the rows of each stream come from, by stream"]
     sink: Annotated[Sink | str, "where results go; a single word is a format, such as `console`"]
     checkpoint: Annotated[str, "folder for what a restart needs, relative to the job file"]

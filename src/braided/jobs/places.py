@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from braided.jobs.definitions import FILES, LateSink
+from braided.jobs.definitions import FILES, XML, LateSink
 from braided.jobs.loading import Job
 from braided.query.errors import InvalidValue, did_you_mean
 
@@ -15,7 +15,7 @@ def check_places(job: Job) -> None:
     """Raise unless sources are there, the checkpoint can be written, and sinks belong to it."""
     for name, source in job.sources.items():
         folder = local(source.path)
-        if folder is not None and source.format in FILES and not _there(folder):
+        if folder is not None and source.format in (*FILES, XML) and not _there(folder):
             beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
             hint = f"; {did_you_mean(folder.name, beside)}" if beside else ""
             raise job.complain(

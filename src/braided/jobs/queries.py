@@ -19,6 +19,7 @@ from braided.query.errors import BraidedError
 from braided.query.join_query import JoinQuery
 from braided.query.memory import Memory
 from braided.query.overload import Overload
+from braided.query.sql import sql
 from braided.query.stream import Stream
 from braided.query.streaming import streaming_problems
 from braided.query.tuning import Tuning
@@ -32,8 +33,10 @@ _MOST = 50  # mistakes of one part
 
 def read_query(said: Any, at: Place, found: Found) -> JoinQuery | None:
     """The query a job file describes; what is wrong with it is added to `found`."""
+    if isinstance(said, str):
+        return _in_words(said, at, found)
     if not isinstance(said, Mapping):
-        found.append(Problem(at, f"{called(at)} must be a mapping, with streams; got {said!r}"))
+        found.append(Problem(at, f"{called(at)} must be a mapping, with streams, or SQL; got {said!r}"))
         return None
     before = len(found)
     unknown_keys(JoinQuery, said, at, found)
@@ -50,6 +53,18 @@ def read_query(said: Any, at: Place, found: Found) -> JoinQuery | None:
     for stream, missing in streaming_problems(made):
         found.append(Problem((*at, *stream_place(query, stream.name)[1:]), missing))
     return made if len(found) == before else None
+
+
+def _in_words(text: str, at: Place, found: Found) -> JoinQuery | None:
+    """A query in words; its mistakes say where in the text they are."""
+    try:
+        query = sql(text)
+    except BraidedError as wrong:
+        found.append(Problem(at, str(wrong)))
+        return None
+    missing = [Problem(at, said) for _, said in streaming_problems(query)]
+    found += missing
+    return None if missing else query
 
 
 def _parts(query: dict[str, Any], at: Place, found: Found) -> dict[str, Any]:
@@ -182,8 +197,10 @@ def _place(streams: Any, name: str) -> str | int | None:
     return next((i for i, s in enumerate(streams) if isinstance(s, Mapping) and s.get("name") == name), None)
 
 
-def stream_place(said: Mapping[str, Any], name: str) -> Place:
-    """The place of a stream in a query that is right."""
+def stream_place(said: Mapping[str, Any] | str, name: str) -> Place:
+    """The place of a stream in a query that is right; in words, the query's own."""
+    if isinstance(said, str):
+        return ("query",)
     found = _place(said["streams"], name)
     assert found is not None
     return ("query", "streams", found)

@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from braided.jobs.columns import ddl
-from braided.jobs.definitions import FILES, Source, Value
+from braided.jobs.definitions import FILES, XML, Source, Value
 from braided.jobs.failures import first_line, missing_format, named, plain_errors
 from braided.jobs.java import check_java
 from braided.jobs.loading import Job
@@ -187,7 +187,7 @@ def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
     """A stream's rows as a streaming DataFrame."""
     source = job.sources[name]
     with named(job, "sources", name):
-        if source.format == "braided-xml":
+        if source.format == XML:
             spark.dataSource.register(importlib.import_module("braided.spark").XmlSource)
         reader = spark.readStream.format(source.format).options(**_texts(source.options))
         if source.schema is not None:

@@ -61,6 +61,8 @@ def _class(cls: Any, classes: dict[str, Any]) -> dict[str, Any]:
 
 def _note_classes(cls: Any, option: str, classes: dict[str, Any]) -> None:
     """Classes that an option described by hand refers to."""
+    if (cls, option) == (JobFile, "query"):
+        _reference(JoinQuery, classes)
     if (cls, option) == (JoinQuery, "streams"):
         _reference(Stream, classes)
         named = classes["Stream"]
@@ -130,6 +132,7 @@ _WITHIN_ITEM = {
 }
 _NAMED = {"$ref": "#/definitions/NamedStream"}
 _OWN: dict[tuple[Any, str], dict[str, Any]] = {
+    (JobFile, "query"): {"anyOf": [{"$ref": "#/definitions/JoinQuery"}, _TEXT]},
     (JoinQuery, "streams"): {
         "description": "the streams by name, or a list of streams with a name each",
         "anyOf": [

@@ -75,5 +75,13 @@ def chosen(rows: Any, columns: Sequence[str]) -> Any:
 
 
 def in_json(rows: Any) -> Any:
-    """Rows as Kafka takes them: all columns in one JSON text, unless there is a column `value` already."""
-    return rows if "value" in rows.columns else rows.selectExpr("to_json(struct(*)) as value")
+    """Rows as Kafka takes them: all columns in one JSON text, unless there is a column `value` already.
+
+    Spark would write times in milliseconds only.
+    """
+    if "value" in rows.columns:
+        return rows
+    return rows.selectExpr(
+        "to_json(struct(*), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", "
+        "'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")) as value"
+    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,6 +19,34 @@ def add_file(folder: Path, number: int, table: pa.Table) -> None:
     pq.write_table(table, hidden, row_group_size=100_000)
     os.utime(hidden, (1_600_000_000 + number, 1_600_000_000 + number))
     hidden.rename(folder / f"{number:05d}.parquet")
+
+
+def by_period(
+    tables: Mapping[str, pa.Table], times: Mapping[str, str], periods: int
+) -> list[dict[str, pa.Table]]:
+    """The rows of all streams as they arrive in so many periods of the same length, by their times."""
+    clocks = {
+        name: np.maximum.accumulate(table[times[name]].cast(pa.int64()).to_numpy())
+        for name, table in tables.items()
+    }
+    begin = min((int(c[0]) for c in clocks.values() if len(c)), default=0)
+    end = max((int(c[-1]) for c in clocks.values() if len(c)), default=0) + 1
+    ends = [begin + (end - begin) * n // periods for n in range(1, periods + 1)]
+    places = {name: [0, *np.searchsorted(clock, ends)] for name, clock in clocks.items()}
+    return [
+        {
+            name: table.slice(places[name][n], places[name][n + 1] - places[name][n])
+            for name, table in tables.items()
+        }
+        for n in range(periods)
+    ]
+
+
+def write_batches(root: Path, batches: Sequence[Mapping[str, pa.Table]]) -> None:
+    """Each stream as a folder with a file for each batch."""
+    for number, batch in enumerate(batches):
+        for name, table in batch.items():
+            add_file(root / name, number, table)
 
 
 def committed_files(out: Path) -> list[Path]:

@@ -70,7 +70,7 @@ def _stream(query: JoinQuery, i: int, stream: Stream) -> Iterator[str]:
             f"{said}: freshness={stream.freshness!r} is shorter than the {kept} that within lets its rows "
             f"wait, so results with older rows are lost; raise it to {kept!r}, or tighten within"
         )
-    if window_us is not None and retention_us < window_us:
+    if window_us is not None and retention_us < window_us and not (retention_us <= 0 and _shortest(query, i)):
         remedy = f"shorten it to {kept!r}" if retention_us > 0 else "any shorter one does the same"
         yield (
             f"{said}: window={stream.window!r} is longer than any pair of rows can use, because within lets "
@@ -81,6 +81,12 @@ def _stream(query: JoinQuery, i: int, stream: Stream) -> Iterator[str]:
             f"{said}: lateness={stream.lateness!r} is longer than window={stream.window!r}, so rows of all "
             "streams are kept for the watermark more than for their partners; check which of the two is wrong"
         )
+
+
+def _shortest(query: JoinQuery, i: int) -> bool:
+    """Whether no other stream has so short a window: a stream that comes last, and is meant to."""
+    windows = [stream.window_us for stream in query.streams]
+    return all(w is None or w > (windows[i] or 0) for n, w in enumerate(windows) if n != i)
 
 
 def _said(words: Iterable[str]) -> str:

@@ -73,7 +73,8 @@ def _rows(seen: JoinMetrics) -> Iterator[str]:
         ):
             if count:
                 share = 100 * count / max(1, s.rows_in)
-                yield f"{_number(count, 'row')} ({share:.0f} %) of stream {name!r} {words}."
+                percent = f"{share:.0f} %" if share >= 1 else "under 1 %"
+                yield f"{_number(count, 'row')} ({percent}) of stream {name!r} {words}."
 
 
 def _rationing(seen: JoinMetrics) -> Iterator[str]:
@@ -132,8 +133,14 @@ def _meets(seen: JoinMetrics, probing: str, probed: str) -> bool:
 
 
 def _about(us: int) -> str:
-    """A duration in its largest unit only."""
-    for unit in (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000):
-        if us >= unit:
+    """A duration in one unit: minutes up to two hours, hours up to two days."""
+    for least, unit in (
+        (2 * 86_400_000_000, 86_400_000_000),
+        (2 * 3_600_000_000, 3_600_000_000),
+        (2 * 60_000_000, 60_000_000),
+        (1_000_000, 1_000_000),
+        (1_000, 1_000),
+    ):
+        if us >= least:
             return to_text(us // unit * unit)
     return to_text(us)

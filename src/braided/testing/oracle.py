@@ -27,13 +27,21 @@ Row: TypeAlias = dict[str, Any]
 
 
 def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The exact result of a query over tables of accepted rows, by nested loops."""
-    streams = [_Rows(query, stream, tables[stream.name]) for stream in query.streams]
+    """The exact result of a query over tables of accepted rows, by nested loops; punctuations are no data."""
+    streams = [_Rows(query, stream, _data(stream, tables[stream.name])) for stream in query.streams]
     candidates = _same_key(streams) if query.on is None else _equal_columns(query, streams)
     number = {stream.name: i for i, stream in enumerate(query.streams)}
     pairs = [(number[a], number[b], to_us(low), to_us(high)) for (a, b), (low, high) in query.pairs]
     found = [c for c in candidates if _inside(pairs, streams, c) and _where(query, streams, c)]
     return _table(query, streams, found)
+
+
+def _data(stream: Stream, table: pa.Table) -> pa.Table:
+    """The rows that are no punctuations, without the columns that only these use."""
+    if stream.flag is None:
+        return table
+    kept = [flag is not True for flag in table[stream.flag].to_pylist()]
+    return table.filter(pa.array(kept, pa.bool_())).drop_columns(list(stream.asides))
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:

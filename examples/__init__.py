@@ -1,0 +1,1 @@
+"""Joins that run, each as a job file and as Python: docs/howto/examples.md lists them."""

@@ -1,0 +1,1 @@
+"""Impressions, clicks and conversions of advertisements."""

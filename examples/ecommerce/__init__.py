@@ -1,0 +1,1 @@
+"""Orders, payments and shipments of a shop."""

@@ -1,0 +1,1 @@
+"""News items and who read them, out of XML."""

@@ -1,0 +1,211 @@
+"""The examples: job files and scripts say the same, and results are those of the definition or of DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.jobs import load
+from braided.lab import intel_lab, nexmark, shop
+from braided.query.durations import to_us
+from braided.testing import assert_same_bag, expected
+from examples.ads import join as ads
+from examples.ecommerce import join as ecommerce
+from examples.news import join as news
+from examples.nexmark import join as auctions
+from examples.run_all import JOBS, environment
+from examples.sensors import join as sensors
+
+ROOT = Path(__file__).parents[2] / "examples"
+SMALL: dict[str, Callable[[Path], Any]] = {
+    "ecommerce": lambda folder: ecommerce.main(folder, 60),
+    "ads": lambda folder: ads.main(folder, 1000),
+    "sensors": lambda folder: sensors.main(folder, folder, hours=0.2),
+    "news": lambda folder: news.main(folder, 800),
+    "nexmark": lambda folder: auctions.main(folder, 400),
+}
+WRITTEN: dict[str, Callable[[], bd.JoinQuery]] = {
+    "ecommerce/job.yaml": ecommerce.query,
+    "ads/job.yaml": ads.query,
+    "sensors/job.yaml": sensors.query,
+    "news/job.yaml": news.query,
+    "nexmark/job.yaml": auctions.q23,
+    "nexmark/chain.yaml": auctions.chain,
+}
+
+
+def test_all_job_files_are_known() -> None:
+    there = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/*.yaml")}
+    assert there == set(WRITTEN) == set(JOBS)
+    assert {path.parent.name for path in ROOT.glob("*/join.py")} == set(SMALL)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_job_file_says_what_its_script_says_and_finds_what_it_writes(name: str, tmp_path: Path) -> None:
+    SMALL[Path(name).parent.name](tmp_path / "data")
+    job = load(ROOT / name, environment(tmp_path))
+    assert job.query == WRITTEN[name]()
+    assert "Warning" not in job.explain()
+    for source in job.sources.values():
+        assert source.path is not None
+        assert any(Path(source.path).iterdir())
+
+
+def test_without_variables_data_lies_beside_the_job_file() -> None:
+    for name in WRITTEN:
+        job = load(ROOT / name, {})
+        places = [job.checkpoint, *(source.path for source in job.sources.values())]
+        assert all(str(place).startswith(str((ROOT / name).parent)) for place in places)
+
+
+def test_oracle_ecommerce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = ecommerce.main(tmp_path, 200)
+    assert found.num_rows > 50
+    assert_same_bag(found, expected(ecommerce.query(), shop.tables(200)))
+    assert "1 payment came too late" in capsys.readouterr().out
+
+
+def test_oracle_ads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = ads.main(tmp_path, 10_000)
+    assert found.num_rows > 10
+    assert_same_bag(found, expected(ads.query(), ads.tables(10_000)))
+    assert "the same without promises: True" in capsys.readouterr().out
+
+
+def test_ads_forget_impressions_that_nobody_can_click_any_more() -> None:
+    kept = {}
+    for told in (True, False):
+        live = bd.LocalJoin(ads.query(told=told))
+        live.push(ads.tables(10_000))
+        live.push({})
+        kept[told] = live.stats().streams["impressions"].live_rows
+    assert kept[True] * 10 < kept[False]
+
+
+def test_oracle_sensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = sensors.main(tmp_path, tmp_path, hours=0.6)
+    assert found.num_rows > 100
+    assert_same_bag(found, expected(sensors.query(), sensors.tables(hours=0.6)))
+    assert "not there: generated ones" in capsys.readouterr().out
+
+
+def test_sensors_takes_the_real_readings_if_they_are_there(tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    _pretend(lab)
+    assert not intel_lab.missing(lab)
+    made = sensors.tables(lab, hours=1)
+    assert {name: table["temperature"].to_pylist() for name, table in made.items()} == {
+        "first": [3.0, 3.0, 3.0],  # of the mote that is heard most
+        "second": [2.0, 2.0],
+        "third": [1.0],
+    }
+
+
+def _pretend(folder: Path) -> None:
+    """Four motes of one group; number n is heard n times an hour and says n degrees, number 0 is silent."""
+    motes = [3, 3, 3, 2, 2, 1, 3]
+    minutes = [0, 10, 20, 0, 30, 0, 70]
+    readings = {
+        "ts": pa.array([m * 60_000_000 for m in minutes]).cast(pa.timestamp("us", tz="UTC")),
+        "moteid": pa.array(motes, pa.int16()),
+        "temperature": pa.array(motes, pa.float32()),
+    }
+    pa.parquet.write_table(pa.table(readings), folder / "intel_lab.parquet")
+    (folder / "intel_lab_groups.csv").write_text("group,moteid\nA,0\nA,1\nA,2\nA,3\n")
+
+
+def test_oracle_news(tmp_path: Path) -> None:
+    found = news.main(tmp_path, 2000)
+    assert found.num_rows == 2000
+    assert_same_bag(found, expected(news.query(), news.tables(2000)))
+
+
+def test_news_keeps_nothing_at_the_end(tmp_path: Path) -> None:
+    news.write(tmp_path, 500)
+    live = bd.LocalJoin(news.query())
+    for number in range(news.BATCHES):
+        live.push(news.read(tmp_path, number))
+    assert [stream.live_rows for stream in live.stats().streams.values()] == [0, 0]
+
+
+DUCKDB = {
+    # as Nexmark has it, without a window
+    "q3": """
+        SELECT p.name, p.city, p.state, a.id AS auction, a.opened_at AS result_time
+        FROM auctions a JOIN persons p ON a.seller = p.id
+        WHERE a.category = 10 AND p.state IN ('OR', 'ID', 'CA')
+    """,
+    "q8": """
+        SELECT p.id, p.name, a.id AS auction, p.pane AS starttime,
+               greatest(registered_at, opened_at) AS result_time
+        FROM persons p JOIN auctions a ON p.id = a.seller
+        WHERE time_bucket(INTERVAL 10 seconds, registered_at) = time_bucket(INTERVAL 10 seconds, opened_at)
+    """,
+    "q23": """
+        SELECT b.bidder, b.price, b.channel, p.name, p.state, a.item, a.category,
+               greatest(b.bid_at, p.registered_at, a.opened_at) AS result_time
+        FROM bids b JOIN persons p ON p.id = b.bidder JOIN auctions a ON a.seller = b.bidder
+        WHERE {windows}
+    """,
+    "chain": """
+        SELECT a.id AS auction, a.item, b.price, s.name AS seller, p.name AS bidder, s.state,
+               greatest(s.registered_at, a.opened_at, b.bid_at, p.registered_at) AS result_time
+        FROM sellers s JOIN auctions a ON s.id = a.seller JOIN bids b ON a.id = b.auction
+             JOIN bidders p ON b.bidder = p.id
+        WHERE s.state = p.state AND b.price >= a.reserve AND s.id <> p.id AND {windows}
+    """,
+}
+SHORT = {"q23": {"bids": "b", "persons": "p", "auctions": "a"},
+         "chain": {"sellers": "s", "auctions": "a", "bids": "b", "bidders": "p"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DUCKDB)
+@pytest.mark.parametrize("batch_rows", [100, 1_000_000])
+def test_oracle_nexmark_agrees_with_duckdb(name: str, batch_rows: int) -> None:
+    streams, query = auctions.tables(6000), auctions.QUERIES[name]()
+    found = bd.run_local(query, {n: streams[n] for n in query.names}, batch_rows=batch_rows)
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        for stream, table in streams.items():
+            db.register(stream, table)
+        wanted = db.sql(DUCKDB[name].format(windows=_windows(query, SHORT.get(name, {})))).to_arrow_table()
+    assert found.num_rows > 20
+    assert_same_bag(found, wanted)
+
+
+def _windows(query: bd.JoinQuery, short: dict[str, str]) -> str:
+    """Every row is inside its stream's window when the newest one happens."""
+    times = {s.name: f"{short[s.name]}.{s.time}" for s in query.streams if short}
+    now = f"greatest({', '.join(times.values())})"
+    return " AND ".join(
+        f"{now} - {times[s.name]} <= INTERVAL {to_us(str(s.window))} microseconds"
+        for s in query.streams
+        if short
+    )
+
+
+def test_nexmark_writes_each_stream_once(tmp_path: Path) -> None:
+    auctions.main(tmp_path, 1000)
+    rows = {n: pa.parquet.read_table(tmp_path / n).num_rows for n in nexmark.TIMES}
+    assert rows == {"persons": 20, "auctions": 60, "bids": 920}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_readme_shows_what_the_script_prints(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = (ROOT / name / "README.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
+    if name == "sensors":
+        sensors.main(tmp_path, tmp_path)  # generated readings, also where real ones are
+    else:
+        {"ecommerce": ecommerce, "ads": ads, "news": news, "nexmark": auctions}[name].main(tmp_path)
+    printed = capsys.readouterr().out
+    for part in shown.split("...\n"):
+        assert part in printed
