@@ -15,6 +15,7 @@ from braided.jobs import load
 from braided.jobs.definitions import Source, Value
 from braided.jobs.example import write_example
 from braided.jobs.running import Watching, decoded, pace, run
+from braided.jobs.writing import in_json
 from braided.view import Journal
 from tests.spark.streams import generated, write
 
@@ -191,3 +192,10 @@ def test_a_replay_by_rows_a_second_sets_the_trigger(
     (tmp_path / "job.yaml").write_text(text)
     files, trigger = pace(load(tmp_path / "job.yaml"), spark)
     assert (files, trigger) == ({"b": 1}, {"processingTime": "5000 milliseconds"})  # 50 rows a file
+
+
+def test_times_for_kafka_keep_their_microseconds(spark: SparkSession) -> None:
+    rows = spark.sql("select timestamp_micros(1700000000123456) as t, 1 as k")
+    (value,) = in_json(rows).first()
+    assert json.loads(value)["t"].startswith("2023-11-14T22:13:20.123456")
+    assert in_json(rows.selectExpr("'x' as value")).first() == ("x",)
