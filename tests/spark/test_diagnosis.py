@@ -57,7 +57,7 @@ def test_late_rows_null_keys_and_broken_promises() -> None:
     assert "2 rows (1 %) of stream 'a' broke what it promises of its keys" in text
     assert "50 rows (25 %) of stream 'a' came too late" in text
     assert "3 rows (2 %) of stream 'a' have no key" in text
-    assert "1 rows (under 1 %) of stream 'a' have no time" in text
+    assert "1 row (under 1 %) of stream 'a' have no time" in text
 
 
 def test_keys_that_never_overlap_are_told_from_windows_that_exclude() -> None:
