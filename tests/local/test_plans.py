@@ -25,7 +25,7 @@ PLANS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_oracle_every_plan_gives_the_same_bag(plan: str, seed: int) -> None:
     tables = random_tables(seed, FOUR, rows=45, keys=3)
     driver: Any = list(DRIVER_POLICIES)[seed % 5]

@@ -48,7 +48,7 @@ def signed(taken: list[Any]) -> list[Any]:
     return [(name, [-k if p else k for k, p in rows_of(batch)]) for name, batch in taken]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_oracle_every_schedule_of_two_streams_gives_the_same(seed: int) -> None:
     for n, (one, other) in enumerate(itertools.product(KINDS, KINDS)):
         purge: Any = ("immediate", "batch")[seed % 2]
@@ -59,7 +59,7 @@ def test_oracle_every_schedule_of_two_streams_gives_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize("plan", ["mjoin", "linear"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_oracle_every_schedule_of_three_streams_gives_the_same(seed: int, plan: Any) -> None:
     kinds = tuple(np.random.default_rng(seed).choice(KINDS, 3).tolist())
     query, tables = workload(seed, kinds, rows=18, keys=9, plan=plan)
