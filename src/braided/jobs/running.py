@@ -25,7 +25,7 @@ from braided.jobs.loading import Job
 from braided.jobs.places import check_journal, check_places, local
 from braided.jobs.problems import JobFailed
 from braided.jobs.signals import errors_to, holding, stopping
-from braided.jobs.writing import chosen, in_json, write_apart
+from braided.jobs.writing import chosen, in_json, texts, write_apart
 from braided.query.errors import BraidedError, did_you_mean
 from braided.view.follow import QueryFailed
 from braided.view.records import JOURNAL
@@ -126,7 +126,7 @@ def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
     with _log(job) as log:
         try:
             with errors_to(log), holding(watching.say) as asked:
-                spark = braided.session(job.name, **{"spark.log.level": "OFF", **_texts(job.spark)})
+                spark = braided.session(job.name, **{"spark.log.level": "OFF", **texts(job.spark)})
         except BraidedError:
             raise
         except Exception as wrong:
@@ -189,7 +189,7 @@ def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
     with named(job, "sources", name):
         if source.format == XML:
             spark.dataSource.register(importlib.import_module("braided.spark").XmlSource)
-        reader = spark.readStream.format(source.format).options(**_texts(source.options))
+        reader = spark.readStream.format(source.format).options(**texts(source.options))
         if source.schema is not None:
             with named(job, "sources", name, "schema"):
                 reader = reader.schema(ddl(source.schema))
@@ -219,7 +219,7 @@ def _inferred(job: Job, spark: Any, name: str) -> Any:
     """The schema of files, by looking at those that are there."""
     source = job.sources[name]
     try:
-        schema = spark.read.format(source.format).options(**_texts(source.options)).load(source.path).schema
+        schema = spark.read.format(source.format).options(**texts(source.options)).load(source.path).schema
     except Exception as wrong:
         if missing_format(wrong):
             raise
@@ -241,7 +241,7 @@ def pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
         if source.replay is None or source.replay.rows_per_second is None:
             continue
         with named(job, "sources", name):
-            frame = spark.read.format(source.format).options(**_texts(source.options))
+            frame = spark.read.format(source.format).options(**texts(source.options))
             if source.schema is not None:
                 frame = frame.schema(ddl(source.schema))
             table = frame.load(source.path)
@@ -261,7 +261,7 @@ def _start(job: Job, joined: Any, trigger: Mapping[str, Any]) -> Any:
     if job.late is None:
         rows = chosen(joined, sink.columns)
         writer = (in_json(rows) if sink.format == "kafka" else rows).writeStream.format(sink.format)
-        writer = writer.options(**_texts(sink.options))
+        writer = writer.options(**texts(sink.options))
         if sink.partition_by:
             writer = writer.partitionBy(*sink.partition_by)
     else:
@@ -273,8 +273,3 @@ def _start(job: Job, joined: Any, trigger: Mapping[str, Any]) -> Any:
         if job.late is None and sink.table is not None:
             return writer.toTable(sink.table)
         return writer.start(sink.path) if job.late is None and sink.path is not None else writer.start()
-
-
-def _texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as Spark reads them."""
-    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}

@@ -28,12 +28,8 @@ def stopping(streaming: Any, say: Callable[[str], object]) -> Iterator[threading
         asked.set()
         threading.Thread(target=_stop, args=(streaming, say, patient), daemon=True).start()
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
-    try:
+    with _handled_by(stop):
         yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _stop(streaming: Any, say: Callable[[str], object], patient: bool) -> None:
@@ -59,12 +55,19 @@ def holding(say: Callable[[str], object]) -> Iterator[list[int]]:
         asked.append(number)
         say("stopping as soon as Spark has started")
 
-    before = {number: signal.signal(number, note) for number in _SIGNALS}
-    try:
+    with _handled_by(note):
         yield asked
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
+    """While it lasts, Ctrl-C and SIGTERM are this handler's."""
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ twice in a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from braided.jobs.definitions import FILES, LateSink, Sink
@@ -53,9 +53,7 @@ def _write(rows: Any, end: Sink | LateSink, batch: int, what: str) -> None:
         )
         return
     writer = (in_json(rows) if end.format == "kafka" else rows).write.format(end.format)
-    writer = writer.options(
-        **{k: str(v).lower() if isinstance(v, bool) else v for k, v in end.options.items()}
-    )
+    writer = writer.options(**texts(end.options))
     if isinstance(end, Sink) and end.partition_by:
         writer = writer.partitionBy(*end.partition_by)
     if end.format == "delta":
@@ -67,6 +65,11 @@ def _write(rows: Any, end: Sink | LateSink, batch: int, what: str) -> None:
         writer.mode("append").saveAsTable(end.table)
     else:
         writer.mode("overwrite" if end.format == "noop" else "append").save(end.path)
+
+
+def texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as Spark reads them."""
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
 
 
 def chosen(rows: Any, columns: Sequence[str]) -> Any:

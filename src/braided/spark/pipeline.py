@@ -98,8 +98,8 @@ def _told(plan: JoinPlan, frames: Sequence[DataFrame], heartbeat: bool | None) -
     memory = plan.query.memory
     if heartbeat is None:
         heartbeat = memory is not None and bool(memory.defer)
-    beating = [beats(frames[0].sparkSession).mapInArrow(_callable(Heartbeat(plan.buckets)), PACKED)]
-    return (beating if heartbeat and plan.first else []) + [
+    beating = [beats(frames[0].sparkSession)] if heartbeat and plan.first else []
+    return [beat.mapInArrow(_callable(Heartbeat(plan.buckets)), PACKED) for beat in beating] + [
         df.select(F.col(f"`{stream.time}`")).mapInArrow(_callable(Teller(stream, i, n, plan.buckets)), PACKED)
         for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
         if plan.first and stream.name not in plan.subplan.streams and stream.time is not None
