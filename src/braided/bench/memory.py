@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -83,7 +82,7 @@ def run(rows: int, plan: Any, limit: int | None, defer: bool | None, watch: bool
     streams = [bd.Stream(n, "k") for n in NAMES]
     query = bd.JoinQuery(streams, plan=plan, memory=memory)
     _join(query, batches[:2])  # first calls are slower
-    idle, peak, over = _pss(), [0], threading.Event()
+    idle, peak, over = pss(), [0], threading.Event()
     watcher = threading.Thread(target=_watch, args=(over, peak), daemon=True)
     if watch:
         watcher.start()
@@ -132,14 +131,16 @@ def random_tables(rows: int) -> dict[str, pa.Table]:
 
 def _watch(over: threading.Event, peak: list[int]) -> None:
     while not over.wait(_REST_S):
-        peak[0] = max(peak[0], _pss())
+        peak[0] = max(peak[0], pss())
 
 
-def _pss() -> int:
-    """This process's own memory, in bytes."""
-    found = re.search(r"^Pss:\s+(\d+) kB", Path("/proc/self/smaps_rollup").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
+def pss(process: int | str = "self") -> int:
+    """A process's own memory, in bytes; nothing if it is gone."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 def _child(rows: int, plan: str, limit: int | None, defer: bool | None, watch: bool) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 import braided as bd
+from braided.bench.memory import pss
 from braided.lab.files import add_file
 from braided.spark.folders import root as arenas
 
@@ -61,7 +62,7 @@ def run(batches: int) -> Seen:
 
         def look(df: DataFrame, _: int) -> None:
             df.count()
-            sizes = [size for size in map(_pss, _workers()) if size]
+            sizes = [size for size in map(pss, _workers()) if size]
             seen.workers.append(len(sizes))
             seen.pss.append(sum(sizes))
             seen.arena.append(sum(p.stat().st_size for p in arenas().rglob("*") if p.is_file()))
@@ -96,14 +97,6 @@ def _workers() -> list[int]:
         if process.name.isdigit() and b"braided.spark.daemon" in arguments:
             found.append(int(process.name))
     return found
-
-
-def _pss(process: int) -> int:
-    try:
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from braided.bench.memory import NAMES, random_tables
+from braided.bench.memory import NAMES, pss, random_tables
 from braided.lab.files import add_file
 
 BATCHES = 20
@@ -73,7 +72,7 @@ def run(folder: Path, limit: int | None, defer: bool) -> dict[str, Any]:
 
 def _watch(over: threading.Event, peak: list[int], engines: Path) -> None:
     while not over.wait(_REST_S):
-        peak[0] = max(peak[0], *map(_pss, _workers()), 0)
+        peak[0] = max(peak[0], *map(pss, _workers()), 0)
         peak[1] = max(peak[1], sum(_size(path) for path in engines.rglob("*")))
 
 
@@ -100,15 +99,6 @@ def _workers() -> list[int]:
                 found.append(pid)
             at = parents[at][0]
     return found
-
-
-def _pss(pid: int) -> int:
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0
-    found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
 
 
 def _child(folder: Path, limit: int | None, defer: bool) -> dict[str, Any]:
