@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo examples test check docs bench chaos burst soak forgetting memory kafka compat clean
+.PHONY: demo examples test check docs bench chaos burst soak forgetting memory kafka compare compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -70,6 +70,18 @@ kafka: $(VENV)/ready
 	$(BIN)/python -m braided.bench.kafka_jars build/kafka
 	$(BIN)/python -m pytest tests/spark/test_kafka.py
 	$(BIN)/python -m braided.bench.kafka --batches 6 --kills 2
+
+# Braided, Spark's own joins, Flink and Pathway through the same scenarios: the tables of docs/comparison.md; an hour
+RIVALS := build/rivals
+compare: $(VENV)/ready $(RIVALS)/flink/ready $(RIVALS)/pathway/ready
+	$(BIN)/braided compare --rivals $(RIVALS) --out docs/includes/comparison.md
+
+$(RIVALS)/flink/ready: PACKAGE = apache-flink==2.3.*
+$(RIVALS)/pathway/ready: PACKAGE = pathway==0.33.*
+$(RIVALS)/%/ready:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check '$(PACKAGE)'
+	@touch $@
 
 # the join's tests on earlier releases of Spark, each in an environment of its own
 COMPAT ?= 4.0 4.1 4.2

@@ -34,11 +34,11 @@ _PLAIN = {
 def run(contender: str, data: Path, checkpoint: Path, streams: int) -> dict[str, Any]:
     """Join the files of all streams, a file a batch; times of all batches, and what was found."""
     log = checkpoint.with_name(f"{checkpoint.name}-events")
-    spark = _session(contender, log)
+    spark = session(contender, log)
     spark.sparkContext.setLogLevel("OFF")
     names = [f"s{i}" for i in range(streams)]
     frames = {n: _read(spark, data / n) for n in names}
-    joined = _chain(frames) if contender in ("heap", "rocksdb") else _braided(frames)
+    joined = chain(frames, WINDOW) if contender in ("heap", "rocksdb") else _braided(frames)
     found = [0]
 
     def count(df: DataFrame, _: int) -> None:
@@ -64,15 +64,16 @@ def run(contender: str, data: Path, checkpoint: Path, streams: int) -> dict[str,
     return result
 
 
-def _session(contender: str, log: Path) -> SparkSession:
+def session(contender: str, log: Path | None = None) -> SparkSession:
+    """A session on two cores, with the state store the contender wants."""
     settings = dict(_PLAIN)
-    if contender == "where":
+    if log is not None and contender == "where":
         log.mkdir()
         settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.absolute().as_uri()}
         settings |= {"spark.eventLog.rolling.enabled": "false", "spark.eventLog.compress": "false"}
     if contender in ("braided", "where"):
-        session: SparkSession = bd.spark.session("bench", **settings)
-        return session
+        ours: SparkSession = bd.spark.session("bench", **settings)
+        return ours
     builder = SparkSession.builder.appName("bench")
     if contender == "rocksdb":
         settings |= {k: v for k, v in conf().items() if "stateStore" in k}
@@ -92,24 +93,24 @@ def _braided(frames: dict[str, DataFrame]) -> DataFrame:
     return joined
 
 
-def _chain(frames: dict[str, DataFrame]) -> DataFrame:
+def chain(frames: dict[str, DataFrame], window: str) -> DataFrame:
     """Spark's own way: binary joins one after the other, each bounded in time."""
     joined: DataFrame | None = None
     done: list[str] = []
     for name, frame in frames.items():
-        right = frame.select(*(F.col(c).alias(f"{c}_{name}") for c in ("k", "ts", "v")))
-        right = right.withWatermark(f"ts_{name}", "0 seconds")
+        right = frame.select(*(F.col(c).alias(f"{name}_{c}") for c in frame.columns))
+        right = right.withWatermark(f"{name}_ts", "0 seconds")
         if joined is not None:
             near = [
-                f"ts_{d} between ts_{name} - interval {WINDOW} and ts_{name} + interval {WINDOW}"
+                f"{d}_ts between {name}_ts - interval {window} and {name}_ts + interval {window}"
                 for d in done
             ]
-            joined = joined.join(right, F.expr(" and ".join([f"k_{done[0]} = k_{name}", *near])))
+            joined = joined.join(right, F.expr(" and ".join([f"{done[0]}_k = {name}_k", *near])))
             # Spark refuses a second event-time column from one side, so only the first stays one
             joined = joined.select(
                 *(
                     F.expr(f"timestamp_micros(unix_micros({c}))").alias(c)
-                    if c.startswith("ts_") and c != f"ts_{done[0]}"
+                    if c.endswith("_ts") and c != f"{done[0]}_ts"
                     else F.col(c)
                     for c in joined.columns
                 )

@@ -1,4 +1,4 @@
-"""The command line: `braided demo`, `init`, `explain`, `run`, `report`, `schema`, `bench`, `lab`, `doctor`.
+"""The command line: `braided demo`, `init`, `explain`, `run`, `report`, `lab`, `bench`, `compare`, ...
 
 Exit status 0, or 1 with one clear message on standard error and no traceback for a user's mistake;
 `--debug` shows the traceback.
@@ -148,9 +148,7 @@ def bench(
     try:
         lines = _benchmark(name, scale, repeats, batches, quiet=quiet)
     except ImportError as missing:
-        raise InvalidValue(
-            f"this benchmark needs {missing.name}; install it with: pip install 'braided[all]'"
-        ) from None
+        raise _needs(missing) from None
     if as_json:
         print(json.dumps([{**asdict(line), "verdict": line.verdict} for line in lines], indent=1))
         return
@@ -171,6 +169,38 @@ def _benchmark(name: str, scale: float, repeats: int, batches: int, *, quiet: bo
 
     with steps("bench spark", spark.STEPS, quiet=quiet) as say:
         return spark.run(scale, batches, say)
+
+
+@app.command()
+def compare(
+    rivals: Annotated[Path, typer.Option(help="Where the environments of Flink and Pathway are.")] = Path(
+        "build/rivals"
+    ),
+    out: Annotated[Path, typer.Option(help="The tables go here, all figures beside it.")] = Path(
+        "out/comparison.md"
+    ),
+    only: Annotated[list[str] | None, typer.Option(help="Only this contender, or these.")] = None,
+    scenario: Annotated[list[str] | None, typer.Option(help="Only this scenario, or these.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Run Braided, Spark's own joins, Flink and Pathway through the same scenarios (an hour on two cores)."""
+    try:
+        from braided.bench.compare import command  # noqa: PLC0415  (needs the lab's packages)
+    except ImportError as missing:
+        raise _needs(missing) from None
+    chosen, scenarios = only or [], scenario or []
+    with steps("compare", command.runs(chosen, scenarios), quiet=quiet) as say:
+        outcomes = command.compare(rivals, out, chosen, scenarios, say)
+    print(out.read_text(encoding="utf-8"))
+    failed = [o for o in outcomes if o.failure]
+    if failed:
+        first = failed[0]
+        raise BraidedError(f"{len(failed)} of {len(outcomes)} runs failed, the first: {first.contender}, "
+                           f"{first.scenario}: {first.failure}")  # fmt: skip
+
+
+def _needs(missing: ImportError) -> InvalidValue:
+    return InvalidValue(f"this benchmark needs {missing.name}; install it with: pip install 'braided[all]'")
 
 
 @app.command()
