@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from braided.bench.compare.figures import draw
 from braided.bench.compare.pages import page
 from braided.bench.compare.runs import CONTENDERS, Outcome, Run, engine
 from braided.bench.compare.scenarios import Scenario, stage
@@ -47,7 +48,7 @@ def compare(
     rivals: Path, out: Path, contenders: Sequence[str] = (), scenarios: Sequence[str] = (),
     say: Callable[[str], object] = quiet,
 ) -> list[Outcome]:  # fmt: skip
-    """Run what is chosen and can be run; write the tables to `out`, and all figures beside it as JSON."""
+    """Run what is chosen and can be run; tables go to `out`, a picture and all figures beside it."""
     pythons = _pythons(rivals)
     names = [c for c in _chosen(contenders, CONTENDERS) if engine(c) in pythons]
     wanted = _chosen(scenarios, [s.name for s in SCENARIOS])
@@ -57,6 +58,7 @@ def compare(
         outcomes += _all_through(scenario, names, pythons, say)
         out.with_suffix(".json").write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
         out.write_text(page(outcomes, _versions(pythons)), encoding="utf-8")
+        draw(out.with_suffix(".svg"), outcomes)
     return outcomes
 
 

@@ -63,15 +63,16 @@ def _source(environment: Any, tables: Any, folder: Path, *, live: bool) -> None:
 
 def _insert(spec: dict[str, Any]) -> str:
     names = [f"s{i}" for i in range(spec["streams"])]
-    pairs = [(a, b) for j, b in enumerate(names) for a in names[:j]]
+    others = names[1:]
+    pairs = [(a, b) for j, b in enumerate(others) for a in others[:j]]
+    near = [f"ABS({a}.t - {b}.t) <= {spec['window_us']}" for a, b in pairs]
     if spec["contender"] == "flink-interval":
+        # the first stream's times bound each join; with a second time it would be a regular join
         span = f"INTERVAL '{spec['window_us'] // 1_000_000}' SECOND(3)"
-        near = [f"{a}.ts BETWEEN {b}.ts - {span} AND {b}.ts + {span}" for a, b in pairs]
-        joined = ", ".join(names)
-        near = [*(f"s0.k = {name}.k" for name in names[1:]), *near]
+        near += [f"s0.ts BETWEEN {name}.ts - {span} AND {name}.ts + {span}" for name in others]
     else:
-        joined = " ".join(["s0", *(f"JOIN {name} ON s0.k = {name}.k" for name in names[1:])])
-        near = [f"ABS({a}.t - {b}.t) <= {spec['window_us']}" for a, b in pairs]
+        near += [f"ABS(s0.t - {name}.t) <= {spec['window_us']}" for name in others]
+    joined = " ".join(["s0", *(f"JOIN {name} ON s0.k = {name}.k" for name in others)])
     batch = f"GREATEST({', '.join(f'{name}.n' for name in names)})"
     checksum = " + ".join(f"{name}.v" for name in names)
     now = "CURRENT_ROW_TIMESTAMP()"
