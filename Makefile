@@ -16,7 +16,7 @@ $(VENV)/ready: pyproject.toml
 demo: $(VENV)/ready
 	$(BIN)/braided demo
 
-# all job files of the folder examples on Spark, one after the other, and how many results each has
+# all examples in this process, on Spark as job files and from Python; results must be the same
 examples: $(VENV)/ready
 	$(BIN)/python examples/run_all.py
 

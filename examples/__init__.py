@@ -1,1 +1,1 @@
-"""Joins that run, each as a job file and as Python: docs/howto/examples.md lists them."""
+"""Joins that run, each as a job file and as Python, here and on Spark: docs/howto/examples.md lists them."""

@@ -1,6 +1,6 @@
 """Which impression and which click led to a conversion, with a state that is small all the same.
 
-    python examples/ads/join.py
+    python examples/ads/join.py [--spark]    # in this process; with --spark on Spark, too
 
 A conversion may come a week after its click, so an impression would wait for more than a week. But most are
 never clicked, and the link of an impression works for 30 minutes only: the stream of clicks says every ten
@@ -10,13 +10,18 @@ The rows are written into the folder `data` beside this file, where job.yaml fin
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 import braided as bd
 from braided.lab.files import by_period, write_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 IMPRESSIONS, BATCHES = 60_000, 14
 TIMES = {"impressions": "shown_at", "clicks": "clicked_at", "conversions": "bought_at"}
@@ -110,5 +115,22 @@ def _stored(live: bd.LocalJoin) -> str:
     return ", ".join(f"{stream.live_rows:,} {name}" for name, stream in live.stats().streams.items())
 
 
+def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
+    """The same join of the same files on Spark, one of each stream a batch; results are Parquet files."""
+    frames = {}
+    for name in TIMES:
+        path = str(data / name)
+        rows = spark.readStream.schema(spark.read.parquet(path).schema)
+        frames[name] = rows.option("maxFilesPerTrigger", 1).parquet(path)
+    joined = bd.spark.join(query(), frames, buckets=2)
+    writer = joined.writeStream.option("checkpointLocation", str(out / "checkpoint"))
+    streaming = writer.trigger(availableNow=True).start(str(out / "results"))
+    streaming.awaitTermination()
+    print(bd.spark.why(streaming))
+
+
 if __name__ == "__main__":
-    main(Path(__file__).parent / "data")
+    here = Path(__file__).parent
+    main(here / "data")
+    if "--spark" in sys.argv:
+        on_spark(bd.spark.session("ads"), here / "data", here / "out" / "python")

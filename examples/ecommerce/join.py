@@ -1,19 +1,24 @@
 """Orders with their payment and their shipment, batch by batch in this process.
 
-    python examples/ecommerce/join.py
+    python examples/ecommerce/join.py [--spark]    # in this process; with --spark on Spark, too
 
 It writes the rows into the folder `data` beside it, where job.yaml finds them.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import braided as bd
 from braided.lab import shop
 from braided.lab.files import by_period, write_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ORDERS, BATCHES = 3000, 6
 TIMES = {"orders": "placed_at", "payments": "paid_at", "shipments": "sent_at"}
@@ -65,5 +70,22 @@ def main(folder: Path, orders: int = ORDERS) -> pa.Table:
     return results
 
 
+def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
+    """The same join of the same files on Spark, one of each stream a batch; results are Parquet files."""
+    frames = {}
+    for name in TIMES:
+        path = str(data / name)
+        rows = spark.readStream.schema(spark.read.parquet(path).schema)
+        frames[name] = rows.option("maxFilesPerTrigger", 1).parquet(path)
+    joined = bd.spark.join(query(), frames, buckets=2)
+    writer = joined.writeStream.option("checkpointLocation", str(out / "checkpoint"))
+    streaming = writer.trigger(availableNow=True).start(str(out / "results"))
+    streaming.awaitTermination()
+    print(bd.spark.why(streaming))
+
+
 if __name__ == "__main__":
-    main(Path(__file__).parent / "data")
+    here = Path(__file__).parent
+    main(here / "data")
+    if "--spark" in sys.argv:
+        on_spark(bd.spark.session("ecommerce"), here / "data", here / "out" / "python")

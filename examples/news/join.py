@@ -1,6 +1,6 @@
 """News items and who read them, out of XML with punctuations: no window, and hardly any state.
 
-    python examples/news/join.py
+    python examples/news/join.py [--spark]    # in this process; with --spark on Spark, too
 
 The ten latest items are watched. When a new one is posted the oldest rolls out, and a punctuation says that
 nobody reads it any more: it, and what was read of it, can go. The documents are written into the folder
@@ -9,17 +9,26 @@ nobody reads it any more: it, and what was read of it, can go. The documents are
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import braided as bd
 from braided.lab import news
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 RECORDS, BATCHES = 20_000, 8
 RECORD = {"news": "info", "access": "record"}  # the element that is a row
 ROOT = {"news": "NewsGeneral", "access": "AccessRecord"}
 SCHEMA = {"news": news.NEWS, "access": news.ACCESS}
+ON_SPARK = {
+    "news": "sno long, title string, keyword string",
+    "access": "sno long, ipaddr string, punctuation boolean",
+}
 
 
 def query() -> bd.JoinQuery:
@@ -79,5 +88,22 @@ def main(folder: Path, records: int = RECORDS) -> pa.Table:
     return results
 
 
+def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
+    """The same join of the same documents on Spark, one of each stream a batch; results are Parquet files."""
+    spark.dataSource.register(bd.spark.XmlSource)
+    frames = {}
+    for name, schema in ON_SPARK.items():
+        documents = spark.readStream.format("braided-xml").schema(schema).option("record", RECORD[name])
+        frames[name] = documents.option("maxFilesPerTrigger", 1).load(str(data / name))
+    joined = bd.spark.join(query(), frames, buckets=2)
+    writer = joined.writeStream.option("checkpointLocation", str(out / "checkpoint"))
+    streaming = writer.trigger(availableNow=True).start(str(out / "results"))
+    streaming.awaitTermination()
+    print(bd.spark.why(streaming))
+
+
 if __name__ == "__main__":
-    main(Path(__file__).parent / "data")
+    here = Path(__file__).parent
+    main(here / "data")
+    if "--spark" in sys.argv:
+        on_spark(bd.spark.session("news"), here / "data", here / "out" / "python")

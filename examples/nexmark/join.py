@@ -1,9 +1,9 @@
 """Queries of the Nexmark suite, an auction site: persons, auctions and bids.
 
-    python examples/nexmark/join.py
+    python examples/nexmark/join.py [--spark]    # in this process; with --spark on Spark, too
 
 q3 and q23 are in words (`bd.sql`), q8 and the chain are `JoinQuery`s. The rows are written into the folder
-`data` beside this file, where job.yaml (q23) and chain.yaml find them.
+`data` beside this file, where q3.yaml, q8.yaml, job.yaml (q23) and chain.yaml find them.
 
 Nexmark's q3 and q23 have no windows, so their state grows for ever. Here rows go after a while: q3 keeps a
 person for a year, which changes nothing here, and q23 asks for what happened within ten seconds.
@@ -11,8 +11,10 @@ person for a year, which changes nothing here, and q23 asks for what happened wi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +23,11 @@ import braided as bd
 from braided.lab import nexmark
 from braided.lab.files import by_period, write_batches
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 EVENTS, BATCHES = 20_000, 5
+FOLDERS = {"sellers": "persons", "bidders": "persons"}  # where it is not the stream's name
 
 
 def q3() -> bd.JoinQuery:
@@ -118,5 +124,22 @@ def main(folder: Path, events: int = EVENTS) -> dict[str, pa.Table]:
     return found
 
 
+def on_spark(spark: SparkSession, data: Path, out: Path, name: str) -> None:
+    """One of the queries on Spark, a file of each stream a batch; results are Parquet files."""
+    query, frames = QUERIES[name](), {}
+    for stream in query.names:
+        path = str(data / FOLDERS.get(stream, stream))
+        rows = spark.readStream.schema(spark.read.parquet(path).schema)
+        frames[stream] = rows.option("maxFilesPerTrigger", 1).parquet(path)
+    joined = bd.spark.join(query, frames, buckets=2)
+    writer = joined.writeStream.option("checkpointLocation", str(out / "checkpoint"))
+    streaming = writer.trigger(availableNow=True).start(str(out / "results"))
+    streaming.awaitTermination()
+    print(f"{name}: {bd.spark.why(streaming)}")
+
+
 if __name__ == "__main__":
-    main(Path(__file__).parent / "data")
+    here = Path(__file__).parent
+    main(here / "data")
+    for asked in QUERIES if "--spark" in sys.argv else ():
+        on_spark(bd.spark.session("nexmark"), here / "data", here / "out" / "python" / asked, asked)

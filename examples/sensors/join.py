@@ -1,6 +1,6 @@
 """What three neighbouring sensors said last, each time one of them says something.
 
-    python examples/sensors/join.py [FOLDER]
+    python examples/sensors/join.py [FOLDER] [--spark]    # in this process; with --spark on Spark, too
 
 Real readings of the Intel lab (March 2004) if FOLDER, or ../shared/data, has them (`intel_lab.parquet` and
 `intel_lab_groups.csv`); generated ones if not, and it says which. They are written into the folder `data`
@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,9 @@ import pyarrow.parquet as pq
 import braided as bd
 from braided.lab import intel_lab
 from braided.lab.files import by_period, write_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ZONES = ("A", "B", "C", "D", "E")
 STREAMS = ("first", "second", "third")  # the sensors of a zone
@@ -117,6 +121,22 @@ def main(folder: Path, lab: Path = intel_lab.FOLDER, hours: float = HOURS) -> pa
     return results
 
 
+def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
+    """The same join of the same files on Spark, one of each stream a batch; results are Parquet files."""
+    frames = {}
+    for name in STREAMS:
+        path = str(data / name)
+        rows = spark.readStream.schema(spark.read.parquet(path).schema)
+        frames[name] = rows.option("maxFilesPerTrigger", 1).parquet(path)
+    joined = bd.spark.join(query(), frames, buckets=2)
+    writer = joined.writeStream.option("checkpointLocation", str(out / "checkpoint"))
+    streaming = writer.trigger(availableNow=True).start(str(out / "results"))
+    streaming.awaitTermination()
+    print(bd.spark.why(streaming))
+
+
 if __name__ == "__main__":
-    given = Path(sys.argv[1]) if len(sys.argv) > 1 else intel_lab.FOLDER
-    main(Path(__file__).parent / "data", given)
+    here, given = Path(__file__).parent, [a for a in sys.argv[1:] if a != "--spark"]
+    main(here / "data", Path(given[0]) if given else intel_lab.FOLDER)
+    if "--spark" in sys.argv:
+        on_spark(bd.spark.session("sensors"), here / "data", here / "out" / "python")

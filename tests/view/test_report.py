@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -12,24 +11,7 @@ from braided.view import Journal, report
 from braided.view.charts import MOST_POINTS, charts_of
 from braided.view.report import report_of
 from tests.view.batches import EVIL, record
-
-
-class Tags(HTMLParser):
-    """All tags, all attributes, all text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
+from tests.view.markup import Tags
 
 
 def test_it_is_one_file_with_plots_and_names_as_text(tmp_path: Path) -> None:

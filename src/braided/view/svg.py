@@ -15,7 +15,7 @@ from braided.view.charts import Chart, Unit
 from braided.view.words import count, moment, size, span
 
 _WIDTH, _HEIGHT = 480, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 12, 22
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 8, 12, 22
 _COLOURS = 8
 _TICKS = 4
 _SPANS = (86_400, 3_600, 60)
@@ -105,7 +105,7 @@ def _draw(
 
 def _limit(svg: Element, limit: float, at: float, unit: Unit) -> None:
     _level(svg, at, "limit")
-    beside = at + 13 if at < _TOP + 14 else at - 4
+    beside = at + 16 if at < _TOP + 16 else at - 4
     _text(svg, _WIDTH - _RIGHT, beside, f"budget {formatted(limit, unit)}", end=True, style="limit-name")
 
 

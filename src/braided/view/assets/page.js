@@ -1,7 +1,7 @@
 "use strict";
 // Everything that came from the query goes onto the page as text; nothing is parsed as markup.
 const SVG = "http://www.w3.org/2000/svg";
-const W = 480, H = 190, LEFT = 64, RIGHT = 8, TOP = 12, BOTTOM = 22;
+const W = 480, H = 190, LEFT = 76, RIGHT = 8, TOP = 12, BOTTOM = 22;
 const byId = (id) => document.getElementById(id);
 
 function make(name, text, className) {
@@ -30,7 +30,11 @@ const FORMATS = {
   seconds: (n) => scaled(n, [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) ?? (n ? `${short(n * 1e3)} ms` : "0 s"),
   share: (n) => `${short(n * 100)} %`,
 };
-const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
+// A time of day; the date, too, if the chart spans more than one.
+function clock(seconds, chart) {
+  const [first, last, here] = [chart.times[0], chart.times.at(-1), seconds].map((s) => new Date(s * 1000));
+  return first.toDateString() === last.toDateString() ? here.toLocaleTimeString() : here.toLocaleString();
+}
 
 function ceiling(top, unit) {
   if (!(top > 0)) return unit === "rows" ? 4 : 1;
@@ -92,8 +96,8 @@ function figure(chart) {
     draw(svg, "line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(at), y2: y(at) });
     draw(svg, "text", { x: LEFT - 6, y: y(at) + 4, "text-anchor": "end" }, format(at));
   }
-  draw(svg, "text", { x: LEFT, y: H - 5 }, clock(first));
-  draw(svg, "text", { x: W - RIGHT, y: H - 5, "text-anchor": "end" }, clock(chart.times.at(-1)));
+  draw(svg, "text", { x: LEFT, y: H - 5 }, clock(first, chart));
+  draw(svg, "text", { x: W - RIGHT, y: H - 5, "text-anchor": "end" }, clock(chart.times.at(-1), chart));
   drawn.forEach((points, n) => runs(points).forEach((run) => {
     const line = run.map((i) => `${x(i).toFixed(1)},${y(points[i][1]).toFixed(1)}`);
     const below = run.map((i) => `${x(i).toFixed(1)},${y(points[i][0]).toFixed(1)}`).reverse();
@@ -104,8 +108,8 @@ function figure(chart) {
   }));
   if (chart.limit !== null) {
     draw(svg, "line", { class: "limit", x1: LEFT, x2: W - RIGHT, y1: y(chart.limit), y2: y(chart.limit) });
-    const under = y(chart.limit) < TOP + 14;
-    draw(svg, "text", { class: "limit-name", x: W - RIGHT, y: y(chart.limit) + (under ? 13 : -4), "text-anchor": "end" },
+    const under = y(chart.limit) < TOP + 16;
+    draw(svg, "text", { class: "limit-name", x: W - RIGHT, y: y(chart.limit) + (under ? 16 : -4), "text-anchor": "end" },
       `budget ${format(chart.limit)}`);
   }
   hover(svg, chart, x, names, format, now, latest);
@@ -130,7 +134,7 @@ function hover(svg, chart, x, names, format, now, latest) {
     for (const key of ["x1", "x2"]) ruler.setAttribute(key, x(near));
     ruler.setAttribute("visibility", "visible");
     const values = names.map((n) => (chart.series[n][near] === null ? "?" : format(chart.series[n][near])));
-    now.textContent = `${clock(chart.times[near])}: ${values.join(", ")}`;
+    now.textContent = `${clock(chart.times[near], chart)}: ${values.join(", ")}`;
   });
   svg.addEventListener("pointerleave", () => { ruler.setAttribute("visibility", "hidden"); latest(); });
 }
