@@ -9,6 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from rich.console import Console
+
+from braided.cli.demo import _job, _make_room
 from braided.policies.index_cost import Costs
 from braided.view import Journal
 from tests.view.batches import record
@@ -70,3 +74,64 @@ def test_report_prints_where_it_is(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "line 1 is no record of a batch; is this a journal?" in done.stderr
     assert "is no journal" in braided("report", str(tmp_path / "nothing")).stderr
+    (tmp_path / "empty").touch()
+    done = braided("report", str(tmp_path / "empty"))
+    assert done.returncode == 1
+    assert "empty holds no batch: it is empty, or no journal" in done.stderr
+
+
+def test_report_takes_a_checkpoint_of_a_job(tmp_path: Path) -> None:
+    Journal(tmp_path / "braided" / "journal.jsonl").append(record(0))
+    done = braided("report", str(tmp_path))
+    assert done.stdout.strip() == str(tmp_path / "braided" / "report.html")
+
+
+def test_the_demo_removes_nothing_of_others(tmp_path: Path) -> None:
+    """It used to remove whatever folder `--out` named."""
+    for name in ("thesis.txt", "orders"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text("mine")
+        done = braided("demo", "--out", str(folder))
+        assert done.returncode == 1
+        assert done.stderr == (
+            f"braided: {folder} holds what no demo wrote, such as {name!r}; name another: --out\n"
+        )
+        assert (folder / name).read_text() == "mine"
+
+
+def test_what_a_demo_left_is_removed(tmp_path: Path) -> None:
+    _make_room(tmp_path / "new")
+    (tmp_path / "new" / "result").mkdir()
+    _make_room(tmp_path / "new")
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["braided.log"]
+
+
+def test_the_demos_job_does_not_outlive_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went on after Ctrl-C: it is in a session of its own."""
+    job = tmp_path / "python"
+    job.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho '{{\"batch\": 0}}'\nexec sleep 60\n")
+    job.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(job))
+    with pytest.raises(KeyError, match="seconds"):  # as good as Ctrl-C
+        _job("braided", tmp_path, Console(quiet=True))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_an_output_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for command in (["demo"], ["lab", "window-join", "--quick"]):
+        for out in ("file", "file/x"):
+            done = braided(*command, "--out", str(tmp_path / out))
+            assert done.returncode == 1
+            assert done.stderr.startswith(f"braided: --out '{tmp_path / out}' cannot be used (")
+            assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_benchmark_of_spark_needs_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    done = braided("bench", "spark")
+    assert done.returncode == 1
+    assert done.stderr.startswith("braided: Spark needs Java 17 or newer")

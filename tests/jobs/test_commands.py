@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from braided.jobs import definitions, load, schema
 from braided.jobs.example import write_example
+from braided.jobs.running import Watching, _waiting
 from braided.query.errors import BraidedError
 from tests.jobs.files import GOOD, write
 
@@ -101,6 +105,74 @@ def test_folders_are_checked_before_spark_starts(tmp_path: Path) -> None:
     done = braided("run", "job.yaml", cwd=tmp_path)
     assert "job.yaml:18: sink:" in done.stderr
     assert "another run" in done.stderr
+
+
+def _ready(folder: Path, *changes: tuple[str, str]) -> None:
+    """A job whose folders of sources are there."""
+    write(folder, GOOD, *changes)
+    for name in ("orders", "payments"):
+        (folder / "in" / name).mkdir(parents=True, exist_ok=True)
+
+
+def test_files_where_folders_should_be_are_said_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file")
+    _ready(tmp_path, ("path: in/orders", "path: file"))
+    done = braided("run", "job.yaml", cwd=tmp_path)
+    assert done.stderr == (
+        f"braided: job.yaml:12: sources.orders: '{tmp_path}/file' is a file; name the folder that holds it\n"
+    )
+    late = "late: {format: json, path: file/late}"
+    for old, new, at in (
+        ("path: out", "path: file/out", "sink"),
+        ("path: out", f"path: out, {late}", "sink.late"),
+        ("checkpoint: checkpoint", "checkpoint: file/checkpoint", "checkpoint"),
+    ):
+        _ready(tmp_path, (old, new))
+        done = braided("run", "job.yaml", cwd=tmp_path)
+        assert done.returncode == 1
+        assert f": {at}: '{tmp_path}/file/" in done.stderr
+        assert "cannot be written" in done.stderr
+        assert "is a file" in done.stderr
+
+
+def test_a_port_in_use_is_said_before_spark_starts(tmp_path: Path) -> None:
+    _ready(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = braided("run", "job.yaml", "--serve", str(port), cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"braided: serve: port {port} cannot be used")
+    assert done.stderr.endswith("give another, or 0 for any free one\n")
+    assert "braided.spark is imported" in braided("run", "job.yaml", "--serve", "0", cwd=tmp_path).stderr
+
+
+def test_a_journal_that_is_none_is_said_before_spark_starts(tmp_path: Path) -> None:
+    """A device was read for ever, until the machine had no memory left."""
+    _ready(tmp_path)
+    (tmp_path / "torn.jsonl").write_text('{"record": {"batch": \n{"about": "x"}\n')
+    done = braided("run", "job.yaml", "--journal", "torn.jsonl", cwd=tmp_path)
+    assert done.stderr == (
+        "braided: torn.jsonl: line 1 is no record of a batch; is this a journal? if so, take that line out\n"
+    )
+    done = braided("run", "job.yaml", "--journal", os.devnull, cwd=tmp_path)
+    assert done.stderr == f"braided: --journal '{os.devnull}' is no file; name one, or leave it out\n"
+    done = braided("run", "job.yaml", "--journal", "job.yaml/x", cwd=tmp_path)
+    assert "--journal 'job.yaml/x' cannot be written: job.yaml is a file" in done.stderr
+
+
+def test_a_terminal_shows_a_sign_of_life_until_the_query_has_begun() -> None:
+    for quiet in (False, True):
+        file = io.StringIO()
+        with _waiting(Watching(quiet=quiet, console=Console(file=file, force_terminal=True))) as begun:
+            begun()
+        assert ("Spark is starting" in file.getvalue()) is not quiet
+
+
+def test_init_at_a_file_says_what_to_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file")
+    for path in (tmp_path / "file", tmp_path / "file" / "job.yaml"):
+        with pytest.raises(BraidedError, match=r"file' is a file; name a folder, or a job file such as"):
+            write_example(path)
 
 
 def test_the_schema_is_up_to_date_and_printed(tmp_path: Path) -> None:

@@ -105,6 +105,23 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], int, list[str]]] = {
     ),
     "buckets": ([("checkpoint:", "buckets: 6\ncheckpoint:")], 19, ["power of two", "got 6"]),
     "settings of Spark": ([("checkpoint:", "spark: {master: a}\ncheckpoint:")], 19, ["'spark.'", "'master'"]),
+    "settings of Spark as a list": (
+        [("checkpoint:", "spark: [1]\ncheckpoint:")],
+        19,
+        ["spark must be a mapping"],
+    ),
+    "settings of Spark as a number": (
+        [("checkpoint:", "spark: 1\ncheckpoint:")],
+        19,
+        ["spark must be a mapping"],
+    ),
+    "a value left empty": ([("path: in/payments", "path:")], 13, ["path is missing"]),
+    "a format left empty": ([("format: csv", "format:")], 14, ["must be a text; got nothing"]),
+    "no checkpoint": (
+        [("checkpoint: checkpoint\n", "")],
+        1,
+        ["checkpoint is missing (folder for what a restart needs"],
+    ),
     "a tag": ([("path: in/payments", "path: !secret x")], 15, ["!secret"]),
     "no mapping": ([("sink: {format: parquet, path: out}", "sink: [1]")], 18, ["sink must be a mapping"]),
 }
@@ -144,6 +161,8 @@ def test_a_key_given_twice_names_both_lines(tmp_path: Path) -> None:
     [
         ("a: [1, 2\nb: 3", ["job.yaml:2:", "no YAML"]),
         ("a:\n\t- 1", ["job.yaml:2:1", "tabs"]),
+        ('a: "b\nc: "d"\n', ["job.yaml:2:5", "a quote or a bracket before it that is not closed"]),
+        ('a: "b', ["job.yaml:1:6", "a quote or a bracket before it that is not closed"]),
         ("a: b: c", ["job.yaml:1:5", "no YAML"]),
         ("- a", ["must be a mapping"]),
         ("a: &a [*a]", ["holds itself"]),

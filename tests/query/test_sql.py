@@ -318,8 +318,22 @@ def test_what_only_the_query_can_see_is_said_by_it() -> None:
                   WITHIN '1 s' BETWEEN a AND c""")
     with pytest.raises(InvalidType, match="sql must be a query as text"):
         bd.sql(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValue, match="a quote that is not closed"):
-        bd.sql("SELECT * FROM a WHERE a.x = 'open")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        ("SELECT * FROM a\nWHERE a.x = 'open", "line 2, column 13", "a quote (') that is not closed"),
+        ("SELECT * FROM a WINDOW '2 hours\nJOIN b", "line 1, column 24", "a quote (') that is not closed"),
+        ('SELECT a."x FROM a', "line 1, column 10", 'a quote (") that is not closed'),
+        ("SELECT 'it''s' -- isn't\n '", "line 2, column 2", "a quote (') that is not closed"),
+        ("SELECT *\n  /* from", "line 2, column 3", "a comment that is not closed"),
+    ],
+)
+def test_what_is_not_closed_is_named_with_its_place(text: str, place: str, what: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        bd.sql(text)
+    assert str(raised.value).startswith(f"sql, {place}: {what}")
 
 
 def test_deep_nesting_is_refused() -> None:

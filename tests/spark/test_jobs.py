@@ -156,6 +156,10 @@ MISTAKES = {
         [("a: {format: parquet, path: a}", "a: {format: parquet, path: a, schema: 'k lng, t timestamp'}")],
         ["job.yaml:6:", "sources.a"],
     ),
+    "files of another format": (
+        [("a: {format: parquet, path: a}", "a: {format: orc, path: a}")],
+        ["job.yaml:6:", "sources.a", "a/"],
+    ),
     "no files yet": ([("path: a}", "path: empty}")], ["job.yaml:6:", "schema is missing", "no file"]),
 }
 
@@ -183,6 +187,21 @@ def test_a_checkpoint_of_another_query_and_one_that_is_new(
         job(("b: {key: k, time: t, window: 5 seconds", "b: {key: k, time: t, window: 6 seconds"))
     with pytest.raises(bd.BraidedError, match="holds what another run wrote"):
         job(("checkpoint: checkpoint", "checkpoint: other"))
+
+
+@pytest.mark.parametrize("late", ["", ", late: {format: json, path: late}"])
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(
+    job: Callable[..., list[str]], tmp_path: Path, late: str
+) -> None:
+    """With a sink for late rows all that was said was that a Python proxy had raised something."""
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "0.parquet").write_text("this is a text, and no Parquet at all")
+    broken = "a: {format: parquet, path: broken, schema: 'k long, t timestamp'}"
+    with pytest.raises(
+        bd.BraidedError, match=r"job.yaml: .*broken/0.parquet is not a Parquet file"
+    ) as raised:
+        job(("a: {format: parquet, path: a}", broken), ("result_time]", f"result_time]{late}"))
+    assert "\n" not in str(raised.value)
 
 
 def test_a_replay_by_rows_a_second_sets_the_trigger(

@@ -32,6 +32,12 @@ def test_everything_is_there_and_names_are_no_markup() -> None:
         assert words in text, words
 
 
+def test_one_batch_is_no_plural() -> None:
+    console = Console(record=True, width=120, file=io.StringIO())
+    console.print(view([record(0)], ""))
+    assert "in 1 batch " in console.export_text()
+
+
 def test_before_the_first_batch_it_says_why() -> None:
     console = Console(record=True, width=100, file=io.StringIO())
     console.print(view([], "No batch has been finished yet."))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,16 @@ from rich.console import Console
 from braided.jobs.java import check_java
 from braided.lab import shop
 from braided.lab.files import add_file, committed_files
-from braided.query.errors import InvalidValue
+from braided.query.errors import InvalidValue, os_reason
 from braided.view.report import report_of
 
 BATCHES = 8
 _KILLED_AFTER = 3
+_LOG = "braided.log"  # is there from the beginning: without it a folder is no demo's
+_OURS = (
+    "orders", "payments", "shipments", "nothing", "result", "result-*", "checkpoint-*", "*.log",
+    "journal.jsonl", "report.html",
+)  # fmt: skip
 _COLUMNS = ("orders_order_id", "payments_paid_at", "shipments_sent_at")
 
 
@@ -36,8 +42,8 @@ def demo(orders: int, folder: Path, console: Console) -> None:
     for needed in ("pyspark", "duckdb"):
         if importlib.util.find_spec(needed) is None:
             raise InvalidValue(f"the demo needs {needed}; install it with: pip install 'braided[all]'")
+    _make_room(folder)
     tables = shop.tables(orders)
-    shutil.rmtree(folder, ignore_errors=True)
     rows = _generate(folder, tables)
     console.print(f"{rows:,} rows of orders, payments and shipments in {folder}, {BATCHES} files a stream\n")
     console.print(shop.query().explain(), highlight=False)
@@ -56,6 +62,24 @@ def demo(orders: int, folder: Path, console: Console) -> None:
     console.print(f"\nthe batches as a report: {report_of(folder)}", markup=False)
 
 
+def _make_room(folder: Path) -> None:
+    """Remove what a demo before left there, and nothing else."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        there = sorted(p.name for p in folder.iterdir())
+        others = [name for name in there if not any(fnmatch(name, ours) for ours in _OURS)]
+        if there and (others or _LOG not in there):
+            other = (others or there)[0]
+            raise InvalidValue(f"{folder} holds what no demo wrote, such as {other!r}; name another: --out")
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / _LOG).touch()
+    except OSError as wrong:
+        raise InvalidValue(
+            f"--out {str(folder)!r} cannot be used ({os_reason(wrong)}); name another"
+        ) from None
+
+
 def _generate(folder: Path, tables: dict[str, pa.Table]) -> int:
     for name, table in tables.items():
         step = -(-table.num_rows // BATCHES)
@@ -70,23 +94,30 @@ def _job(
     """Run a job of the demo; the seconds of its batches, and its last words."""
     command = [sys.executable, "-m", "braided.cli.demo_job", job, str(folder)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    with (folder / f"{job}.log").open("wb") as log:
-        process = subprocess.Popen(
+    with (
+        (folder / f"{job}.log").open("wb") as log,
+        subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, start_new_session=True, env=environment, text=True
-        )
+        ) as process,
+    ):
         seconds: list[float] = []
         end: dict[str, Any] = {}
-        for said in _waited_for(_lines(process), f"{job}: Spark is starting", console):
-            if "end" in said:
-                end = said
-                continue
-            seconds.append(said["seconds"])
-            if not quiet:
-                console.print(f"  batch {said['batch']}: {said['rows']:,} rows in {said['seconds']:.1f} s")
-            if kill_after is not None and len(seconds) >= kill_after:
-                os.killpg(process.pid, signal.SIGKILL)
-                break
-        process.wait()
+        try:
+            for said in _waited_for(_lines(process), f"{job}: Spark is starting", console):
+                if "end" in said:
+                    end = said
+                    continue
+                seconds.append(said["seconds"])
+                if not quiet:
+                    console.print(
+                        f"  batch {said['batch']}: {said['rows']:,} rows in {said['seconds']:.1f} s"
+                    )
+                if kill_after is not None and len(seconds) >= kill_after:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    break
+        except BaseException:  # Ctrl-C: the job is in a session of its own, and would go on
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     if kill_after is None and process.returncode:
         raise InvalidValue(f"the demo's job failed; see {folder / f'{job}.log'}")
     return seconds, end

@@ -25,7 +25,7 @@ from braided import __version__
 from braided.cli.demo import demo as run_demo
 from braided.cli.local_demo import local_demo
 from braided.cli.progress import steps
-from braided.query.errors import BraidedError, InvalidValue, did_you_mean
+from braided.query.errors import BraidedError, InvalidValue, did_you_mean, os_reason
 from braided.view.report import report_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Join what is there now, then end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of batches.")] = False,
     serve: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="A page at this port of this machine.")
+        int | None, typer.Option(min=0, max=65535, help="A page at this port of this machine; 0: any free.")
     ] = None,
     journal: Annotated[
         Path | None, typer.Option(help="A file for a line of JSON per batch; else one in the checkpoint.")
@@ -166,7 +166,9 @@ def _benchmark(name: str, scale: float, repeats: int, batches: int, *, quiet: bo
         with steps("bench engine", engine.STEPS, quiet=quiet) as say:
             return engine.run(scale, repeats, say)
     from braided.bench import spark  # noqa: PLC0415
+    from braided.jobs.java import check_java  # noqa: PLC0415
 
+    check_java()
     with steps("bench spark", spark.STEPS, quiet=quiet) as say:
         return spark.run(scale, batches, say)
 
@@ -232,6 +234,10 @@ def lab(
         raise InvalidValue(
             f"this lab needs {missing.name}; install it with: pip install 'braided[lab]'"
         ) from None
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as wrong:
+        raise InvalidValue(f"--out {str(out)!r} cannot be used ({os_reason(wrong)}); name another") from None
     console = Console(highlight=False, soft_wrap=True)
     total = module.steps(quick=quick) if hasattr(module, "steps") else None
     with steps(f"lab {name}", total, quiet=quiet) as say:

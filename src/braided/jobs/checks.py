@@ -33,7 +33,8 @@ def problems(said: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _apart(said.get("checkpoint"), sink)
     yield from _trigger(said)
     yield from _buckets(said.get("buckets"))
-    for key in said.get("spark") or ():
+    settings = said.get("spark")
+    for key in settings if isinstance(settings, Mapping) else ():
         if not key.startswith("spark."):
             yield Problem(("spark", key), f"spark: settings begin with 'spark.'; got {key!r}")
 

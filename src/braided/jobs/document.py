@@ -102,6 +102,8 @@ def _said(wrong: yaml.MarkedYAMLError, name: str) -> str:
         said += f", {wrong.context} that began in line {wrong.context_mark.line + 1}"
     if "'\\t'" in said:
         said += "; indent with spaces, not tabs"
+    elif "expected <block end>" in said or "end of stream" in said:
+        said += "; look for a quote or a bracket before it that is not closed, or for a wrong indent"
     return said
 
 

@@ -23,6 +23,9 @@ def write_example(path: Path) -> Path:
     """Write a job file, its schema and its data; nothing that is there is written over."""
     job = path / "job.yaml" if path.is_dir() or not path.suffix else path
     data = job.parent / "data"
+    file = next((place for place in (path, *job.parents) if place.is_file()), None)
+    if file is not None and job != file:
+        raise InvalidValue(f"{str(file)!r} is a file; name a folder, or a job file such as 'job.yaml'")
     for taken in (job, data):
         if taken.exists():
             raise InvalidValue(f"{str(taken)!r} is there already, and is left as it is; name another place")

@@ -18,7 +18,11 @@ _PACKAGES = {
     "delta": "io.delta:delta-spark_2.13:<version>",
 }
 _OURS = re.compile(r"braided\.query\.errors\.\w+: ([^\n]+)")
-_CODES = re.compile(r"\[[A-Z][A-Z_.0-9]+\] | ?SQLSTATE: \w+")
+_CODES = re.compile(r"\[[A-Z][A-Z_.0-9]+\] |[.;]? *SQLSTATE: \w+")
+# what was raised and what it says: "Caused by: java.io.IOException: no room"
+_RAISED = re.compile(r"^(?:: |Caused by: )?[a-z]\w*(?:\.[\w$]+)+: (.+)$", re.MULTILINE)
+_EMPTY = re.compile(r"An exception was raised by the Python Proxy|An error occurred while calling ")
+_VAGUE = re.compile(r"Encountered error while reading file|Error while instantiating|Job aborted|Task failed")
 
 
 @contextmanager
@@ -38,7 +42,7 @@ def named(job: Job, *at: str) -> Iterator[None]:
 def missing_format(wrong: Exception) -> str | None:
     """The format that Spark does not find."""
     found = re.search(
-        r"[Ff](?:ailed to|ail to)? ?find (?:the )?data source: ?`?([\w.-]+?)`?[.\s]", f"{wrong} "
+        r"[Ff](?:ailed to|ail to)? ?find (?:the )?data source: ?`?([\w.-]+?)`?\.?\s", f"{wrong} "
     )
     return found[1] if found else None
 
@@ -74,7 +78,35 @@ def plain_errors(job: Job) -> Iterator[None]:
 
 
 def first_line(wrong: BaseException) -> str:
-    """The first line of what an error says that is no stack trace, without Spark's codes."""
-    lines = [_CODES.sub("", line).strip() for line in str(wrong).splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("at ", "===", "Traceback"))]
-    return (lines[0] if lines else type(wrong).__name__).rstrip(".;")
+    """What an error says in one line: no stack trace, no codes of Spark, nothing of what handed it on.
+
+    Where that does not say why, its cause is added.
+    """
+    every = list(dict.fromkeys(_sentences(wrong))) or [type(wrong).__name__]
+    said = [line for line in every if not _EMPTY.match(line)] or every
+    why = f": {said[1]}" if _VAGUE.match(said[0]) and len(said) > 1 else ""
+    return said[0] + why
+
+
+def _sentences(wrong: BaseException) -> Iterator[str]:
+    """What an error and its causes say, a line each, outermost first."""
+    text = str(wrong)
+    lines = (line.strip() for line in text.splitlines())
+    first = next((s for s in lines if s and not s.startswith(("at ", "===", "Traceback"))), "")
+    for line in (first, *_RAISED.findall(text)):
+        plain = _CODES.sub("", _RAISED.sub(r"\1", line)).strip().rstrip(".;:")
+        if plain:
+            yield plain
+    cause = getattr(wrong, "_cause", None)  # as PySpark keeps it
+    if isinstance(cause, BaseException):
+        yield from _sentences(cause)
+
+
+def last_words(log: str) -> str | None:
+    """Why a Java that has ended says it did, in the words of what it printed."""
+    if "UnsupportedClassVersionError" in log:
+        return "this Java is too old, it needs 17 or newer"
+    found = re.search(
+        r'^Exception in thread "main" [\w.$]+: (.+)$|^(?:Error: )?(Invalid .+)$', log, re.MULTILINE
+    )
+    return (found[1] or found[2]).strip().rstrip(".") if found else None

@@ -1,4 +1,7 @@
-"""The folders of a job on this machine: there, writable, not another run's. Addresses are left to Spark."""
+"""The folders of a job on this machine: there, writable, not another run's. Addresses are left to Spark.
+
+Nothing but the checkpoint's folder is made here.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,31 @@ from pathlib import Path
 
 from braided.jobs.definitions import FILES, XML, LateSink
 from braided.jobs.loading import Job
-from braided.query.errors import InvalidValue, did_you_mean
+from braided.query.errors import InvalidValue, did_you_mean, os_reason
+from braided.view.records import Journal
 
 
 def check_places(job: Job) -> None:
     """Raise unless sources are there, the checkpoint can be written, and sinks belong to it."""
     for name, source in job.sources.items():
         folder = local(source.path)
-        if folder is not None and source.format in (*FILES, XML) and not _there(folder):
+        if folder is None or source.format not in (*FILES, XML):
+            continue
+        if folder.is_file():
+            raise job.complain(
+                f"sources.{name}: {str(folder)!r} is a file; name the folder that holds it",
+                "sources", name, "path",
+            )  # fmt: skip
+        if not _there(folder):
             beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
             hint = f"; {did_you_mean(folder.name, beside)}" if beside else ""
             raise job.complain(
                 f"sources.{name}: there is no folder {str(folder)!r}{hint}", "sources", name, "path"
             )
+    for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
+        folder = local(end.path) if end is not None and end.format in FILES else None
+        if folder is not None:
+            _check_room(job, folder, at)
     checkpoint = local(job.checkpoint)
     if checkpoint is not None:
         _check_writable(job, checkpoint)
@@ -29,13 +44,16 @@ def check_places(job: Job) -> None:
 
 
 def check_journal(path: Path | None) -> None:
-    """Raise unless lines can be added to a journal."""
+    """Raise unless lines can be added to a journal, and those that are there can be read."""
     try:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("a").close()
+            if not path.is_file():  # a device has no end
+                raise InvalidValue(f"--journal {str(path)!r} is no file; name one, or leave it out")
+            Journal(path).about()
     except OSError as wrong:
-        raise InvalidValue(f"--journal {str(path)!r} cannot be written: {wrong.strerror}") from None
+        raise InvalidValue(f"--journal {str(path)!r} cannot be written: {os_reason(wrong)}") from None
 
 
 def local(path: str | None) -> Path | None:
@@ -57,13 +75,22 @@ def _check_writable(job: Job, folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as wrong:
-        raise _cannot(job, folder, wrong) from None
+        raise _cannot(job, folder, os_reason(wrong), ("checkpoint",)) from None
 
 
-def _cannot(job: Job, folder: Path, wrong: OSError) -> InvalidValue:
+def _check_room(job: Job, folder: Path, at: tuple[str, ...]) -> None:
+    """Raise if Spark will not be able to make this folder, or files in it."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir():
+        raise _cannot(job, folder, f"{there} is a file", (*at, "path"))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _cannot(job, folder, f"no permission for {there}", (*at, "path"))
+
+
+def _cannot(job: Job, folder: Path, why: str, at: tuple[str, ...]) -> InvalidValue:
+    place = ".".join(part for part in at if part != "path")
     return job.complain(
-        f"checkpoint: {str(folder)!r} cannot be written ({wrong.strerror}); allow it, or name another folder",
-        "checkpoint",
+        f"{place}: {str(folder)!r} cannot be written ({why}); allow it, or name another folder", *at
     )
 
 

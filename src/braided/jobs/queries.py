@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from braided.jobs.problems import Place, Problem, called
-from braided.jobs.shapes import Found, required, unknown_keys
+from braided.jobs.shapes import Found, given, required, unknown_keys
 from braided.query.errors import BraidedError
 from braided.query.join_query import JoinQuery
 from braided.query.memory import Memory
@@ -36,7 +36,7 @@ def read_query(said: Any, at: Place, found: Found) -> JoinQuery | None:
     if isinstance(said, str):
         return _in_words(said, at, found)
     if not isinstance(said, Mapping):
-        found.append(Problem(at, f"{called(at)} must be a mapping, with streams, or SQL; got {said!r}"))
+        found.append(Problem(at, f"{called(at)} must be a mapping, with streams, or SQL; got {given(said)}"))
         return None
     before = len(found)
     unknown_keys(JoinQuery, said, at, found)

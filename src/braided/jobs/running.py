@@ -7,6 +7,7 @@ late rows it writes by Spark's own sink; with one, `writing` says why each batch
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from rich.console import Console
 
 from braided.jobs.columns import ddl
 from braided.jobs.definitions import FILES, XML, Source, Value
-from braided.jobs.failures import first_line, missing_format, named, plain_errors
+from braided.jobs.failures import first_line, last_words, missing_format, named, plain_errors
 from braided.jobs.java import check_java
 from braided.jobs.loading import Job
 from braided.jobs.places import check_journal, check_places, local
@@ -28,7 +29,8 @@ from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, in_json, texts, write_apart
 from braided.query.errors import BraidedError, did_you_mean
 from braided.view.follow import QueryFailed
-from braided.view.records import JOURNAL
+from braided.view.page import check_port
+from braided.view.records import usual_journal
 from braided.view.report import report_of
 from braided.view.watch import watch
 
@@ -60,6 +62,8 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
         check_java()
     check_places(job)
     check_journal(watching.journal)
+    if watching.serve is not None:
+        check_port(watching.serve)
     try:
         _run(job, once, watching, session)
     except KeyboardInterrupt:
@@ -69,14 +73,15 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
 def _usual_journal(job: Job) -> Path | None:
     """Where batches are noted unless said otherwise; nowhere if the checkpoint is not on this machine."""
     checkpoint = local(job.checkpoint)
-    return None if checkpoint is None else checkpoint / "braided" / JOURNAL
+    return None if checkpoint is None else usual_journal(checkpoint)
 
 
 def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
-    with _session(job, session, watching) as spark, plain_errors(job):
+    with _waiting(watching) as begun, _session(job, session, watching) as spark, plain_errors(job):
         joined, paced = _joined(job, spark)
         trigger = {"availableNow": True} if once else paced or dict(job.trigger)
         streaming = _start(job, joined, trigger)
+        begun()
         try:
             with stopping(streaming, watching.say) as stopped:
                 _follow(job, streaming, watching)
@@ -131,12 +136,11 @@ def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
             raise
         except Exception as wrong:
             packages = job.spark.get("spark.jars.packages")
-            hint = (
-                f"see whether {packages} can be downloaded"
-                if packages
-                else "braided doctor says what is missing"
-            )
-            raise JobFailed(f"Spark could not be started: {first_line(wrong)}; {hint}") from wrong
+            why = last_words(log.read_text(errors="replace")) if log is not None else None
+            hint = "look at the job's settings (spark:)" if why else "braided doctor says what is missing"
+            if packages:
+                hint = f"see whether {packages} can be downloaded"
+            raise JobFailed(f"Spark could not be started: {why or first_line(wrong)}; {hint}") from wrong
         try:
             if asked:
                 raise KeyboardInterrupt
@@ -146,11 +150,24 @@ def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
 
 
 @contextmanager
+def _waiting(watching: Watching) -> Iterator[Callable[[], None]]:
+    """A sign of life in a terminal, until what it gives is called."""
+    status = (watching.console or Console()).status("Spark is starting, and the query")
+    if not watching.quiet:
+        status.start()
+    try:
+        yield status.stop
+    finally:
+        status.stop()
+
+
+@contextmanager
 def _log(job: Job) -> Iterator[Path | None]:
     """A file for what Spark and its workers print, named if the job fails; None if the job asks for a log."""
     if "spark.log.level" in job.spark:
         yield None
         return
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark's errors, which are told
     handle, name = tempfile.mkstemp(prefix="braided-spark-", suffix=".log")
     os.close(handle)
     try:
@@ -221,7 +238,7 @@ def _inferred(job: Job, spark: Any, name: str) -> Any:
     try:
         schema = spark.read.format(source.format).options(**texts(source.options)).load(source.path).schema
     except Exception as wrong:
-        if missing_format(wrong):
+        if missing_format(wrong) or _holds_files(source.path):
             raise
         schema = ()
     if len(schema) == 0:
@@ -231,6 +248,14 @@ def _inferred(job: Job, spark: Any, name: str) -> Any:
             "sources", name,
         )  # fmt: skip
     return schema
+
+
+def _holds_files(path: str | None) -> bool:
+    """Whether a folder of this machine holds a file that Spark would look at."""
+    folder = local(path)
+    return folder is not None and any(
+        file.is_file() and not file.name.startswith(("_", ".")) for file in folder.rglob("*")
+    )
 
 
 def pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:

@@ -45,7 +45,7 @@ def read(hint: Any, value: Any, at: Place, found: Found, readers: Mapping[Any, R
     chosen = next((option for option in options if _fits(option, value)), None)
     if chosen is None:
         wanted = " or ".join(dict.fromkeys(_word(option) for option in options if option is not type(None)))
-        found.append(Problem(at, f"{called(at)} must be {wanted}; got {value!r}{_hint(options, value)}"))
+        found.append(Problem(at, f"{called(at)} must be {wanted}; got {given(value)}{_hint(options, value)}"))
         return value
     if len(options) > 1:
         return read(chosen, value, at, found, readers)
@@ -68,14 +68,15 @@ def read_options(
 ) -> dict[str, Any]:
     """The options of a class, each read by its own; one that is wrong is None, or as it was given."""
     if not isinstance(value, Mapping):
-        found.append(Problem(at, f"{called(at)} must be a mapping; got {value!r}"))
+        example = "" if at else "; `braided init` writes an example"
+        found.append(Problem(at, f"{called(at)} must be a mapping; got {given(value)}{example}"))
         return {}
     hints = get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     unknown_keys(cls, value, at, found)
     for name, one in fields.items():
         if required(one) and name not in value:
-            found.append(Problem(at, f"{called(at)}: {name} is missing; it is {helped(cls)[name]}"))
+            found.append(Problem(at, f"{called(at)}: {name} is missing ({helped(cls)[name]})"))
     return {
         name: read(hints[name], v, (*at, name), found, readers)
         for name, v in value.items()
@@ -91,6 +92,11 @@ def unknown_keys(cls: Any, value: Mapping[str, Any], at: Place, found: Found) ->
             found.append(
                 Problem((*at, name), f"{called(at)} has no option {name!r}; {did_you_mean(name, names)}")
             )
+
+
+def given(value: Any) -> str:
+    """A value as an error message tells it; YAML's empty value is nothing."""
+    return "nothing" if value is None else repr(value)
 
 
 def required(one: dataclasses.Field[Any]) -> bool:

@@ -56,3 +56,10 @@ def require_choice(owner: str, option: str, value: object, known: tuple[str, ...
             f"{owner}: {option} must be one of {', '.join(map(repr, known))}; "
             f"got {value!r}; {did_you_mean(value, known)}"
         )
+
+
+def os_reason(wrong: OSError) -> str:
+    """Why a file or a folder cannot be made; of a file where a folder should be, that it is one."""
+    if isinstance(wrong, FileExistsError | NotADirectoryError):
+        return f"{wrong.filename} is a file, or lies in one"
+    return wrong.strerror or str(wrong)

@@ -5,6 +5,7 @@ Words come from sqlglot's tokenizer, so that texts, quoted names and comments ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -13,6 +14,8 @@ from braided.query.errors import InvalidType, InvalidValue, did_you_mean
 
 Kind = Literal["word", "name", "text", "number", "sign", "end"]
 _KINDS: dict[str, Kind] = {"STRING": "text", "NUMBER": "number", "IDENTIFIER": "name"}
+# texts, quoted names and comments; what opens one of them and is left over is not closed
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<open>['"]|/\*)""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,13 @@ class Words:
 
     def error(self, at: Word | int, message: str) -> InvalidValue:
         """The error, with line and column."""
-        offset = at if isinstance(at, int) else at.start
-        line = self.text.count("\n", 0, offset) + 1
-        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
-        return InvalidValue(f"sql, line {line}, column {column}: {message}")
+        return _error(self.text, at if isinstance(at, int) else at.start, message)
+
+
+def _error(text: str, offset: int, message: str) -> InvalidValue:
+    line = text.count("\n", 0, offset) + 1
+    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+    return InvalidValue(f"sql, line {line}, column {column}: {message}")
 
 
 def sqlglot() -> Any:
@@ -124,12 +130,19 @@ def _tokens(text: str) -> list[Word]:
     package = sqlglot()
     try:
         found = package.tokenize(text)
-    except package.errors.SqlglotError as wrong:
-        reason = str(wrong.__cause__ or wrong).splitlines()[0].rstrip(".")
-        seen = f" ({reason})" if reason.startswith("Missing") else ""
-        raise InvalidValue(f"sql cannot be read{seen}; look for a quote that is not closed") from None
+    except package.errors.SqlglotError:
+        raise _not_closed(text) from None
     end = len(text.rstrip())
     return [*(_word(token, text) for token in found), Word("end", "", "", end, end)]
+
+
+def _not_closed(text: str) -> InvalidValue:
+    """The error about a text that cannot be cut into words."""
+    found = next((m for m in _QUOTED.finditer(text) if m["open"]), None)
+    if found is None:
+        return _error(text, 0, "this cannot be read; look for a quote that is not closed")
+    what = "a comment" if found["open"] == "/*" else f"a quote ({found['open']})"
+    return _error(text, found.start(), f"{what} that is not closed; close it, or look for one missing before")
 
 
 def _word(token: Any, text: str) -> Word:

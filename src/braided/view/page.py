@@ -76,6 +76,11 @@ def serve(records: Sequence[Record] = (), port: int = PORT) -> Iterator[Page]:
             thread.join()
 
 
+def check_port(port: int) -> None:
+    """Raise unless a page can be served at this port."""
+    _server(Page(), port).server_close()
+
+
 def _server(page: Page, port: int) -> _Server:
     if isinstance(port, bool) or not isinstance(port, int):
         raise InvalidType(f"serve: port must be a whole number; got {port!r}")

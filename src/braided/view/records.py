@@ -25,6 +25,11 @@ JOURNAL = "journal.jsonl"
 INTERMEDIATES = "intermediates"
 
 
+def usual_journal(checkpoint: Path) -> Path:
+    """Where a job notes its batches unless said otherwise."""
+    return checkpoint / "braided" / JOURNAL
+
+
 class ViewFailed(BraidedError, OSError):
     """A file or a port that a view needs cannot be used."""
 
@@ -285,7 +290,8 @@ class Journal:
                 yield _parsed(line)
             except (ValueError, LookupError, TypeError, AttributeError):
                 raise InvalidValue(
-                    f"{self.path}: line {number} is no record of a batch; is this a journal?"
+                    f"{self.path}: line {number} is no record of a batch; is this a journal? "
+                    "if so, take that line out"
                 ) from None
 
 

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import tostring
 from braided.query.errors import InvalidValue
 from braided.view.charts import charts_of, summary
 from braided.view.page import asset
-from braided.view.records import JOURNAL, Journal, Record, ViewFailed
+from braided.view.records import JOURNAL, Journal, Record, ViewFailed, usual_journal
 from braided.view.svg import figure
 from braided.view.words import moment, span
 
@@ -31,14 +31,21 @@ def report(records: Sequence[Record], query_text: str, to: Path) -> Path:
 
 
 def report_of(path: Path, to: Path | None = None) -> Path:
-    """Write the report of a journal, or of the one in a folder; beside it, unless said otherwise."""
-    journal = path / JOURNAL if path.is_dir() else path
+    """Write the report of a journal, or of the one in a folder or in a job's checkpoint.
+
+    It goes beside the journal, unless said otherwise.
+    """
+    journal = next((j for j in (path / JOURNAL, usual_journal(path)) if j.is_file()), path)
     if not journal.is_file():
         raise InvalidValue(
-            f"{path} is no journal, nor a folder with a {JOURNAL}; follow a query with journal=... to get one"
+            f"{path} is no journal, nor a folder with a {JOURNAL}, nor the checkpoint of a job; "
+            "name one of them (braided run keeps a journal, and so does watch with journal=...)"
         )
     kept = Journal(journal)
-    return report(kept.read(), kept.about(), to or journal.with_name(REPORT))
+    records, about = kept.read(), kept.about()
+    if not records and not about:
+        raise InvalidValue(f"{journal} holds no batch: it is empty, or no journal")
+    return report(records, about, to or journal.with_name(REPORT))
 
 
 def _page(records: Sequence[Record], query_text: str) -> Iterator[str]:

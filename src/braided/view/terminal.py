@@ -110,7 +110,10 @@ def _lines(records: Sequence[Record]) -> Table:
     _add(table, "state", _state(last), [float(r.state_bytes) for r in recent])
     if any(r.spilled_bytes for r in recent):
         _add(table, "spilled", size(last.spilled_bytes), [float(r.spilled_bytes) for r in recent])
-    table.add_row("results", Text(f"{last.total_results:,} in {last.batches:,} batches"))
+    table.add_row(
+        "results",
+        Text(f"{last.total_results:,} in {last.batches:,} batch{'' if last.batches == 1 else 'es'}"),
+    )
     if last.watermark_us is not None:
         table.add_row("watermark", Text(f"{moment(last.watermark_us / 1e6)} UTC"))
     if last.driver_streams:
