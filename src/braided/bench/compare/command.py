@@ -25,16 +25,14 @@ from braided.query.errors import InvalidValue, did_you_mean
 
 _LIVE = Scenario("5,000 rows a second", warm=3, settle=3)
 SCENARIOS = (
-    *(
-        Scenario(f"{n} streams", streams=n, rows=40_000, steps=10, step_s=20, window_s=40)
-        for n in range(2, 7)
-    ),
-    Scenario("3 streams, small batches", rows=5_000, steps=30, step_s=5, window_s=40),
+    *(Scenario(f"{n} streams", streams=n, rows=40_000, steps=8, step_s=20, window_s=40) for n in range(2, 7)),
+    Scenario("3 streams, small batches", rows=5_000, steps=20, step_s=5, window_s=40),
+    Scenario("3 streams, large batches", rows=200_000, steps=6, step_s=100, window_s=40),
     _LIVE,
     replace(_LIVE, name="20,000 rows a second", rows=20_000, restart=True),
     replace(_LIVE, name="hot key", hot=0.2),
-    replace(_LIVE, name="stall", silent=(10, 18)),
-    replace(_LIVE, name="burst", burst=(10, 16)),
+    replace(_LIVE, name="stall", silent=(9, 15)),
+    replace(_LIVE, name="burst", burst=(9, 13)),
 )
 PACKAGES = {"spark": "pyspark", "flink": "apache-flink", "pathway": "pathway"}
 

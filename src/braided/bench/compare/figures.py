@@ -45,7 +45,7 @@ def _against_streams(axis: Axes, outcomes: list[Outcome]) -> None:
             axis.plot(streams, seconds, marker="o", color=COLOURS[contender], linewidth=widths)
     axis.set_yscale("log")
     axis.set_title("All files lie there: seconds to the last result")
-    axis.set_xlabel("streams of 400,000 rows")
+    axis.set_xlabel("streams of 320,000 rows")
     axis.set_xticks(range(2, 7))
     axis.grid(alpha=0.3, which="both")
 

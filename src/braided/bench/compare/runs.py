@@ -25,7 +25,7 @@ CONTENDERS = (
     "pathway-interval",
 )  # fmt: skip
 PATIENCE_S = 60  # how long results may take after the last file
-TOO_LONG_S = 180  # how long a run may take from its begin to its last file's results
+TOO_LONG_S = 240  # how long a run may take from its begin to its last file's results
 PAUSE_S = 6  # three checkpoints or snapshots of the contenders that make them by the clock
 
 

@@ -28,7 +28,7 @@ class Scenario:
     name: str
     streams: int = 3
     rows: int = 5_000  # of a stream and step
-    steps: int = 26
+    steps: int = 20
     step_s: int = 1  # event time of a step
     window_s: int = 10
     warm: int = 0  # so many steps lie there from the beginning; none: all of them
