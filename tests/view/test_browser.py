@@ -63,7 +63,7 @@ def look(url: str, folder: Path, *options: str, size: tuple[int, int] = (1200, 9
             f"--window-size={size[0]},{size[1]}", f"--log-net-log={log}", f"--screenshot={picture}",
             "--dump-dom", url,
         ],
-        capture_output=True, text=True, timeout=30, check=True,
+        capture_output=True, text=True, timeout=180, check=True,
     )  # fmt: skip
     console = [line for line in told.stderr.splitlines() if ":CONSOLE" in line]
     assert picture.read_bytes().startswith(b"\x89PNG\r\n")
