@@ -185,7 +185,7 @@ def compare(
     scenario: Annotated[list[str] | None, typer.Option(help="Only this scenario, or these.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
-    """Run Braided, Spark's own joins, Flink and Pathway through the same scenarios (an hour on two cores)."""
+    """Run Braided, Spark's own joins, Flink and Pathway through the same scenarios (about an hour)."""
     try:
         from braided.bench.compare import command  # noqa: PLC0415  (needs the lab's packages)
     except ImportError as missing:

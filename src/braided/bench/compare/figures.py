@@ -43,7 +43,7 @@ def _against_streams(axis: Axes, outcomes: list[Outcome]) -> None:
         if points:
             streams, seconds = zip(*points, strict=True)
             axis.plot(streams, seconds, marker="o", color=COLOURS[contender], linewidth=widths)
-    axis.set_yscale("log")
+    _logarithmic(axis)
     axis.set_title("All files lie there: seconds to the last result")
     axis.set_xlabel("streams of 320,000 rows")
     axis.set_xticks(range(2, 7))
@@ -60,9 +60,15 @@ def _latencies(axis: Axes, outcomes: list[Outcome]) -> None:
         middle, high = (min(o.latencies[p], 2 * tallest) for p in (50, 99))
         axis.bar(place, high, width, color=COLOURS[o.contender], alpha=0.9 if o.complete else 0.35)
         axis.plot([place - width / 2, place + width / 2], [middle, middle], color="black", linewidth=1.2)
-    axis.set_yscale("log")
+    _logarithmic(axis)
     axis.set_xticks(
         range(len(scenarios)), [s.replace(" rows a second", "\nrows a second") for s in scenarios]
     )
     axis.set_title("A file a second: 99th percentile of latency (line: median)")
     axis.grid(alpha=0.3, axis="y")
+
+
+def _logarithmic(axis: Axes) -> None:
+    axis.set_yscale("log", subs=[2, 5])
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter("{x:g}")
