@@ -30,7 +30,7 @@ from braided.jobs.writing import chosen, in_json, texts, write_apart
 from braided.query.errors import BraidedError, did_you_mean
 from braided.view.follow import QueryFailed
 from braided.view.page import check_port
-from braided.view.records import usual_journal
+from braided.view.records import Journal, usual_journal
 from braided.view.report import report_of
 from braided.view.watch import watch
 
@@ -62,6 +62,8 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
         check_java()
     check_places(job)
     check_journal(watching.journal)
+    if watching.journal is not None:
+        Journal(watching.journal).about()  # raises if what is there is no journal
     if watching.serve is not None:
         check_port(watching.serve)
     try:
