@@ -9,7 +9,10 @@ export PYTHONDONTWRITEBYTECODE :=
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --compile -e '.[dev]'
+	@# uv is three times as fast; where it cannot be had or does not reach the packages, pip goes on alone
+	{ $(BIN)/python -m pip install --quiet --disable-pip-version-check uv && \
+	  VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -e '.[dev]'; } || \
+	$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
 	$(BIN)/python -c 'import braided.kernels as k; print(f"kernels ready in {k.warm_up():.1f} s")'
 	@touch $@
 

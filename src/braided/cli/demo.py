@@ -37,7 +37,7 @@ _COLUMNS = ("orders_order_id", "payments_paid_at", "shipments_sent_at")
 
 
 def demo(orders: int, folder: Path, console: Console) -> None:
-    """Join generated orders, payments and shipments on Spark; a few minutes at most."""
+    """Join generated orders, payments and shipments on Spark; some three minutes."""
     check_java()
     for needed in ("pyspark", "duckdb"):
         if importlib.util.find_spec(needed) is None:
@@ -51,13 +51,12 @@ def demo(orders: int, folder: Path, console: Console) -> None:
     _job("braided", folder, console, kill_after=_KILLED_AFTER)
     console.print("killed; started again on the same checkpoint:")
     ours, end = _job("braided", folder, console)
+    console.print("\nand if a source stalls? run once more without a shipment; bd.spark.why said:")
+    console.print(f"[italic]{end['why']}[/italic]", highlight=False)
     console.print("\nthe same with Spark's own chain of two joins:")
     theirs, chain_end = _job("chain", folder, console)
     _compare(ours, theirs, end, chain_end, console)
     _check(folder, tables, console)
-    console.print("\nand if a source stalls? shipments bring nothing now; bd.spark.why says:")
-    _, stalled = _job("stalled", folder, console, quiet=True)
-    console.print(f"[italic]{stalled['why']}[/italic]", highlight=False)
     _show(folder, console)
     console.print(f"\nthe batches as a report: {report_of(folder)}", markup=False)
 
@@ -89,7 +88,7 @@ def _generate(folder: Path, tables: dict[str, pa.Table]) -> int:
 
 
 def _job(
-    job: str, folder: Path, console: Console, *, kill_after: int | None = None, quiet: bool = False
+    job: str, folder: Path, console: Console, *, kill_after: int | None = None
 ) -> tuple[list[float], dict[str, Any]]:
     """Run a job of the demo; the seconds of its batches, and its last words."""
     command = [sys.executable, "-m", "braided.cli.demo_job", job, str(folder)]
@@ -108,10 +107,7 @@ def _job(
                     end = said
                     continue
                 seconds.append(said["seconds"])
-                if not quiet:
-                    console.print(
-                        f"  batch {said['batch']}: {said['rows']:,} rows in {said['seconds']:.1f} s"
-                    )
+                console.print(f"  batch {said['batch']}: {said['rows']:,} rows in {said['seconds']:.1f} s")
                 if kill_after is not None and len(seconds) >= kill_after:
                     os.killpg(process.pid, signal.SIGKILL)
                     break
@@ -154,7 +150,7 @@ def _check(folder: Path, tables: dict[str, pa.Table], console: Console) -> None:
     import duckdb  # noqa: PLC0415
 
     got: Counter[Any] = Counter()
-    for path in committed_files(folder / "result"):
+    for path in committed_files(_result(folder)):
         table = pq.read_table(path, columns=list(_COLUMNS))
         got.update(zip(*(_plain(table[c]) for c in _COLUMNS), strict=True))
     with duckdb.connect() as db:
@@ -183,10 +179,14 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     return list(column.to_pylist())
 
 
+def _result(folder: Path) -> Path:
+    return folder / "result-braided"
+
+
 def _show(folder: Path, console: Console) -> None:
-    console.print(f"\nfive rows of {folder / 'result'}:")
+    console.print(f"\nfive rows of {_result(folder)}:")
     shown = 0
-    for path in committed_files(folder / "result"):
+    for path in committed_files(_result(folder)):
         for row in pq.read_table(path).slice(0, 5 - shown).to_pylist():
             shown += 1
             console.print(f"{shown}. " + ", ".join(f"{name}={value}" for name, value in row.items()))

@@ -1,6 +1,6 @@
 """One Spark job of the demo, in a process of its own; one line of JSON per batch on standard output.
 
-python -m braided.cli.demo_job braided|chain|stalled FOLDER
+python -m braided.cli.demo_job braided|chain FOLDER
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQuery
 
 import braided as bd
 from braided.lab import shop
@@ -38,24 +39,33 @@ def main(job: str, folder: Path) -> None:
     spark: SparkSession = bd.spark.session("braided-demo", **_SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     frames = {name: _read(spark, folder / name) for name in SCHEMAS}
-    if job == "stalled":
-        (folder / "nothing").mkdir(exist_ok=True)
-        frames["shipments"] = _read(spark, folder / "nothing", "shipments")
-    joined = _chain(frames) if job == "chain" else bd.spark.join(shop.query(), frames)
-    out = folder / ("result" if job == "braided" else f"result-{job}")
-    checkpoint = folder / f"checkpoint-{job}"
-    writer = joined.writeStream.format("parquet").option("path", str(out))
-    streaming = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    journal = folder / JOURNAL if job == "braided" else None
-    if journal:
-        Journal(journal).describe(shop.query().explain())
-    follow(streaming, journal=journal, show=_saying(), every=0.1)
-    end: dict[str, Any] = {"end": job, "bytes": _size(checkpoint / "state")}
-    if job != "chain":
-        seen = bd.spark.metrics(streaming)
-        end |= {"results": seen.results, "why": bd.spark.why(streaming)}
-    _say(end)
+    end: dict[str, Any] = {"end": job}
+    if job == "chain":
+        follow(_started(_chain(frames), folder, job), show=_saying(), every=0.1)
+    else:
+        journal = Journal(folder / JOURNAL)
+        journal.describe(shop.query().explain())
+        joined = bd.spark.join(shop.query(), frames)
+        follow(_started(joined, folder, job), journal=journal.path, show=_saying(), every=0.1)
+        end["why"] = _why_stalled(spark, folder)
+    _say(end | {"bytes": _size(folder / f"checkpoint-{job}" / "state")})
     spark.stop()
+
+
+def _started(joined: DataFrame, folder: Path, job: str) -> StreamingQuery:
+    writer = joined.writeStream.format("parquet").option("path", str(folder / f"result-{job}"))
+    writer = writer.option("checkpointLocation", str(folder / f"checkpoint-{job}"))
+    return writer.trigger(availableNow=True).start()
+
+
+def _why_stalled(spark: SparkSession, folder: Path) -> str:
+    """What `why` says while one of the streams brings nothing."""
+    (folder / "nothing").mkdir(exist_ok=True)
+    frames = {name: _read(spark, folder / name, files=4) for name in SCHEMAS}
+    frames["shipments"] = _read(spark, folder / "nothing", "shipments")
+    streaming = _started(bd.spark.join(shop.query(), frames), folder, "stalled")
+    streaming.awaitTermination()
+    return bd.spark.why(streaming)
 
 
 def _saying() -> Show:
@@ -70,8 +80,8 @@ def _saying() -> Show:
     return show
 
 
-def _read(spark: SparkSession, folder: Path, name: str = "") -> DataFrame:
-    rows = spark.readStream.schema(SCHEMAS[name or folder.name]).option("maxFilesPerTrigger", 1)
+def _read(spark: SparkSession, folder: Path, name: str = "", files: int = 1) -> DataFrame:
+    rows = spark.readStream.schema(SCHEMAS[name or folder.name]).option("maxFilesPerTrigger", files)
     return rows.parquet(str(folder))
 
 
