@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
 from braided.lab import shop
@@ -65,7 +65,7 @@ def _why_stalled(spark: SparkSession, folder: Path) -> str:
     frames["shipments"] = _read(spark, folder / "nothing", "shipments")
     streaming = _started(bd.spark.join(shop.query(), frames), folder, "stalled")
     streaming.awaitTermination()
-    return bd.spark.why(streaming)
+    return str(bd.spark.why(streaming))
 
 
 def _saying() -> Show:
