@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo examples test check docs bench chaos burst soak forgetting memory kafka compare compat clean
+.PHONY: demo examples test check docs bench chaos burst seeds soak forgetting memory kafka compare compat clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -57,6 +57,10 @@ chaos: $(VENV)/ready
 burst: $(VENV)/ready
 	$(BIN)/python -m braided.bench.burst --plan mjoin
 	$(BIN)/python -m braided.bench.burst --plan linear
+
+# what is compared with an oracle, with eight times as many random cases as in `make test`; about an hour
+seeds: $(VENV)/ready
+	BRAIDED_SEEDS=8 $(BIN)/python -m pytest tests/local tests/spark -k oracle
 
 soak: $(VENV)/ready
 	$(BIN)/python -m braided.bench.soak --batches 300

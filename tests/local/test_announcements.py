@@ -13,6 +13,7 @@ import braided as bd
 from braided.testing import assert_same_bag, expected
 from tests.local.test_promises import access, keyed, workload
 from tests.promised import KINDS, batches_of, data_of, plainly
+from tests.seeds import seeds
 
 
 def parted(table: pa.Table) -> tuple[pa.Table, list[Any]]:
@@ -34,7 +35,7 @@ def complete(query: bd.JoinQuery, seen: dict[str, list[Any]], closed: dict[str, 
 
 @pytest.mark.parametrize("key_type", ["int64", "string"])
 @pytest.mark.parametrize("plan", ["mjoin", "linear"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_oracle_announcements_are_true_and_said_once_when_they_get_true(
     seed: int, plan: Any, key_type: str
 ) -> None:
@@ -68,7 +69,7 @@ def test_oracle_announcements_are_true_and_said_once_when_they_get_true(
     assert_same_bag(pa.concat_tables(found), plain)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_oracle_no_result_comes_after_its_announcement(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kinds = tuple(rng.choice(KINDS[1:], 2 + seed % 3).tolist())

@@ -16,6 +16,7 @@ from braided.policies.decisions import Choice
 from braided.policies.index_cost import Costs, Load
 from braided.runtime.engine import Engine
 from braided.testing import assert_same_bag, expected
+from tests.seeds import seeds
 from tests.workloads import BATCH_ROWS, LATENESS_US, names_of, random_tables, stream
 
 INDEXES = ("auto", "hash", "scan")
@@ -45,7 +46,7 @@ def test_oracle_every_mix_of_indexes(indexes: tuple[str, ...], driver: str) -> N
     names = names_of(3)
     tuning = indexed(dict(zip(names, indexes, strict=True)), driver_stream=driver, probe_order="a-greedy")
     within: Any = {("s0", "s1"): ("-3 us", "20 us"), ("s1", "s2"): "9 us"}
-    for seed in range(4):
+    for seed in seeds(2):
         query = bd.JoinQuery([stream(n, "40 us") for n in names], within=within, tuning=tuning)
         tables = random_tables(seed, names, rows=60, keys=3)
         assert_same_bag(bd.run_local(query, tables, batch_rows=13), expected(query, tables))
@@ -80,7 +81,7 @@ def test_oracle_a_sweep_is_left_and_resumed_wherever_the_output_is_full(chunk_ro
 
 
 def test_oracle_count_windows() -> None:
-    for seed in range(3):
+    for seed in seeds(2):
         tables = random_tables(seed, names_of(3), rows=40, keys=4, span_us=60)
         windows = [
             stream("s0", bd.CountWindow(2)),
@@ -112,7 +113,7 @@ def alternating(query: bd.JoinQuery) -> Policies:
 def test_oracle_changing_the_index_in_mid_run() -> None:
     names = names_of(3)
     query = bd.JoinQuery([stream(n, "50 us") for n in names])
-    for seed in range(6):
+    for seed in seeds(3):
         tables = random_tables(seed, names, rows=90, keys=4)
         engine = Engine(query, alternating(query))
         found = []
@@ -168,7 +169,7 @@ def without_key(where: str, windows: dict[str, str], **options: Any) -> bd.JoinQ
 def test_oracle_a_join_without_any_key(rows: int) -> None:
     """Query Q1 of the jaqpot paper: what traded in Tokyo in higher volumes than Google in New York."""
     query = without_key("nyc.k = -2 AND tokyo.n > nyc.n", {"nyc": "40 us", "tokyo": "40 us"})
-    for seed in range(3):
+    for seed in seeds(2):
         tables = random_tables(seed, ["nyc", "tokyo"], rows=60)
         result = bd.run_local(query, tables, batch_rows=rows)
         assert result.num_rows > 0

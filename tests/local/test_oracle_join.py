@@ -9,6 +9,7 @@ import pytest
 
 import braided as bd
 from braided.testing import assert_same_bag, expected
+from tests.seeds import seeds
 from tests.workloads import BATCH_ROWS, KEY_TYPES, names_of, random_table, random_tables, stream
 
 
@@ -23,7 +24,7 @@ def check(query: bd.JoinQuery, tables: dict[str, pa.Table], batch_rows: int) -> 
 def test_oracle_time_windows_of_different_length(streams: int, batch_rows: int) -> None:
     names = names_of(streams)
     found = 0
-    for seed in range(4):
+    for seed in seeds(2):
         rng = np.random.default_rng(seed)
         windows = [f"{w} us" for w in rng.integers(5 * streams, 30 * streams, streams)]
         query = bd.JoinQuery([stream(n, w) for n, w in zip(names, windows, strict=True)])
@@ -35,7 +36,7 @@ def test_oracle_time_windows_of_different_length(streams: int, batch_rows: int) 
 @pytest.mark.parametrize("batch_rows", BATCH_ROWS)
 def test_oracle_within_bounds(batch_rows: int) -> None:
     names = names_of(3)
-    for seed in range(6):
+    for seed in seeds(3):
         within = {("s0", "s1"): ("-5 us", "20 us"), ("s2", "s1"): ("3 us", "40 us")}
         for window in ("unbounded", "30 us"):
             query = bd.JoinQuery([stream(n, window) for n in names], within=within)
@@ -46,14 +47,14 @@ def test_oracle_within_bounds(batch_rows: int) -> None:
 def test_oracle_without_time(batch_rows: int) -> None:
     names = names_of(3)
     query = bd.JoinQuery([bd.Stream(n, key="k") for n in names])
-    for seed in range(4):
+    for seed in seeds(2):
         check(query, random_tables(seed, names, rows=30, keys=6), batch_rows)
 
 
 @pytest.mark.parametrize("batch_rows", BATCH_ROWS)
 def test_oracle_windows_on_some_streams_only(batch_rows: int) -> None:
     names = names_of(3)
-    for seed in range(4):
+    for seed in seeds(2):
         query = bd.JoinQuery([stream("s0", "20 us"), stream("s1", None), stream("s2", "unbounded")])
         check(query, random_tables(seed, names, rows=40, keys=6), batch_rows)
 
@@ -62,7 +63,7 @@ def test_oracle_windows_on_some_streams_only(batch_rows: int) -> None:
 @pytest.mark.parametrize("per", ["key", "stream"])
 def test_oracle_count_windows(per: str, batch_rows: int) -> None:
     names = names_of(3)
-    for seed in range(8):
+    for seed in seeds(4):
         rows = 1 + seed
         counted = bd.CountWindow(rows, per=per)  # type: ignore[arg-type]
         query = bd.JoinQuery([stream("s0", counted), stream("s1", "25 us"), stream("s2", counted)])
@@ -87,7 +88,7 @@ def test_oracle_composite_keys(batch_rows: int) -> None:
     query = bd.JoinQuery(
         [bd.Stream(n, key=("k", "s"), time="t", window="90 us", lateness="12 us") for n in names]
     )
-    for seed in range(4):
+    for seed in seeds(2):
         tables = {
             n: t.set_column(3, "s", pa.array([f"{v.as_py() % 3}" for v in t["n"]]))
             for n, t in random_tables(seed, names, keys=4).items()
@@ -136,7 +137,7 @@ def test_oracle_where_and_select(batch_rows: int) -> None:
         assert result.num_rows > 0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_oracle_duckdb_agrees(seed: int) -> None:
     names = names_of(4)
     windows = [20, 35, 50, 10]
@@ -165,7 +166,7 @@ def test_oracle_duckdb_agrees(seed: int) -> None:
 def test_oracle_batches_by_period() -> None:
     names = names_of(3)
     query = bd.JoinQuery([stream(n) for n in names])
-    for seed in range(4):
+    for seed in seeds(2):
         tables = random_tables(seed, names)
         result = bd.run_local(query, tables, batch_period="17 us")
         assert_same_bag(result, expected(query, tables))
@@ -177,5 +178,5 @@ def test_the_law_no_tuning_changes_the_result(expiry: str, probe_order: str) -> 
     names = names_of(4)
     tuning = bd.Tuning(expiry=expiry, probe_order=probe_order)  # type: ignore[arg-type]
     query = bd.JoinQuery([stream(n) for n in names], tuning=tuning)
-    for seed in range(3):
+    for seed in seeds(2):
         check(query, random_tables(seed, names, keys=4), 7)

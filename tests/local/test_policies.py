@@ -12,6 +12,7 @@ import pytest
 import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
 from braided.testing import assert_same_bag, expected
+from tests.seeds import seeds
 from tests.workloads import BATCH_ROWS, names_of, random_tables, stream
 
 MIXES = list(itertools.product(DRIVER_POLICIES, PROBE_ORDER_POLICIES))
@@ -38,7 +39,7 @@ def test_oracle_every_mix_gives_the_same_bag(driver: str, order: str, streams: i
 @pytest.mark.parametrize("driver", DRIVER_POLICIES)
 def test_oracle_other_kinds_of_windows(driver: str) -> None:
     names = names_of(3)
-    for seed in range(3):
+    for seed in seeds(2):
         tables = random_tables(seed, names, rows=40, keys=4, span_us=60)
         for windows in (
             [stream("s0", bd.CountWindow(2)), stream("s1", "25 us"), stream("s2", bd.CountWindow(3))],
@@ -58,7 +59,7 @@ def row_by_row(query: bd.JoinQuery, tables: dict[str, pa.Table], sequence: list[
 @pytest.mark.parametrize("driver", ["timestamp", "round-robin"])
 def test_alternating_policies_process_row_by_row(driver: str) -> None:
     names = names_of(3)
-    for seed in range(5):
+    for seed in seeds(3):
         tables = random_tables(seed, names, rows=40, keys=3, nulls=False)
         tables = {n: t.append_column("i", pa.array(range(t.num_rows))) for n, t in tables.items()}
         query = bd.JoinQuery([bd.Stream(n, key="k", time="t") for n in names], tuning=tuned(driver, "fixed"))

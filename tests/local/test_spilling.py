@@ -19,6 +19,7 @@ from braided.query.memory import Flush
 from braided.runtime.engine import Engine
 from braided.testing import assert_same_bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
+from tests.seeds import seeds
 from tests.workloads import KEY_TYPES, names_of, random_tables, stream
 
 FLUSHES: tuple[Any, ...] = get_args(Flush)
@@ -94,7 +95,7 @@ def test_oracle_any_key_type(key_type: str) -> None:
         assert_same_bag(run(query, tables, 9), expected(query, tables))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_oracle_promises_under_a_budget(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kinds = rng.choice(KINDS[1:], 3).tolist()
@@ -111,7 +112,7 @@ def test_oracle_promises_under_a_budget(seed: int) -> None:
         assert_same_bag(run(query, tables, 5, seed), wanted)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_oracle_a_join_that_is_saved_and_restored(seed: int) -> None:
     names = names_of(3)
     tables = random_tables(seed, names, rows=60, keys=5)
@@ -398,7 +399,7 @@ def test_promises_of_texts_after_all_rows_went_to_disk(defer: bool | None) -> No
     assert found + live.end().num_rows == 60
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_purged_rows_are_not_flushed(seed: int) -> None:
     """They came back on disk, and were counted as gone twice: fewer than no rows were left."""
     rng = np.random.default_rng(seed)
@@ -419,7 +420,7 @@ def test_purged_rows_are_not_flushed(seed: int) -> None:
             assert seen.live_rows + seen.spilled_rows + seen.purged_rows == rows
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_oracle_merges_wait_no_more_after_a_restore(seed: int) -> None:
     """Rows that owed something expired before it was found, because without `defer` none does."""
     tables = random_tables(seed, names_of(3), rows=60, span_us=400)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
+from braided.spark.java import check_java
 from braided.spark.labels import labels
 from tests.spark.streams import generated, query, read, write
 
@@ -86,3 +87,13 @@ def test_our_murmur3_is_sparks(spark: SparkSession) -> None:
     numbers = [0, 1, 2, 77, 5_000, *labels(8)]
     rows = spark.createDataFrame([(n,) for n in numbers], "n int").select(F.hash("n").alias("h")).collect()
     assert [r["h"] for r in rows] == [murmur3(n) for n in numbers]
+
+
+def test_without_java_a_session_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    with pytest.raises(bd.BraidedError, match=r"Spark needs Java 17 or newer.*install it or set JAVA_HOME"):
+        bd.spark.session()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # as spark-submit does: a Java runs already
+    check_java()

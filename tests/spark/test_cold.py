@@ -20,6 +20,7 @@ from braided.spark.cold import cold_pieces
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
+from tests.seeds import seeds
 from tests.spark.streams import read, results, run, start
 from tests.spark.test_bucket import Cluster
 from tests.workloads import names_of, random_tables, stream
@@ -52,7 +53,7 @@ def cold_rows(made: Cluster) -> int:
 
 
 @pytest.mark.usefixtures("own_root")
-@pytest.mark.parametrize(("seed", "arena"), [(seed, seed % 3 > 0) for seed in range(10)])
+@pytest.mark.parametrize(("seed", "arena"), [(seed, seed % 3 > 0) for seed in seeds(6)])
 def test_oracle_kept_rebuilt_and_retried_buckets(seed: int, arena: bool) -> None:
     names = names_of(2 + seed % 3)
     tables = random_tables(seed, names, rows=(90, 50, 24)[seed % 3], keys=12)
@@ -76,7 +77,7 @@ def test_oracle_kept_rebuilt_and_retried_buckets(seed: int, arena: bool) -> None
 
 
 @pytest.mark.usefixtures("own_root")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_oracle_promises_and_cold_groups(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kinds, names = rng.choice(KINDS[1:], 3).tolist(), names_of(3)
@@ -131,7 +132,7 @@ def test_a_budget_comes_and_grows_and_may_go_once_all_is_hot() -> None:
 
 
 @pytest.mark.usefixtures("own_root")
-@pytest.mark.parametrize(("seed", "arena"), [(seed, seed % 3 > 0) for seed in range(12)])
+@pytest.mark.parametrize(("seed", "arena"), [(seed, seed % 3 > 0) for seed in seeds(6)])
 def test_oracle_merges_that_wait(seed: int, arena: bool) -> None:
     """Any attempt's results with any attempt's state; idle batches in between; the rest at the end."""
     names = names_of(2 + seed % 2)
@@ -215,7 +216,7 @@ def test_cold_groups_stay_in_few_chunks() -> None:
     rng = np.random.default_rng(1)
     query = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k")], memory=budget())
     made = None
-    for _ in range(60):
+    for _ in range(40):
         tables = {n: pa.table({"k": rng.integers(0, 4000, 40), "v": rng.random(40)}) for n in "ab"}
         made = made or Cluster(query, tables, arena=True)
         made.push(tables)
@@ -276,10 +277,10 @@ def test_a_batch_join_within_a_budget(spark: Any) -> None:
 
 def test_results_keep_coming_while_every_source_is_silent(spark: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
-    tables = {n: pa.table({"k": rng.integers(0, 300, 900), "v": ["x" * 50] * 900}) for n in "abc"}
+    tables = {n: pa.table({"k": rng.integers(0, 200, 600), "v": ["x" * 75] * 600}) for n in "abc"}
     for n, table in tables.items():
         for part in range(3):
-            add_file(tmp_path / n, part, table.slice(300 * part, 300))
+            add_file(tmp_path / n, part, table.slice(200 * part, 200))
     streams = [bd.Stream(n, "k", window="unbounded") for n in tables]
     query = bd.JoinQuery(streams, memory=bd.Memory("64 kB", defer=True))
     wanted = bag(expected(bd.JoinQuery(streams), tables))

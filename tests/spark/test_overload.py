@@ -16,6 +16,7 @@ import braided as bd
 from braided.spark import folders, measures
 from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.testing import assert_same_bag, bag, expected
+from tests.seeds import seeds
 from tests.spark.streams import exact, generated, query, read, results, run, write
 from tests.spark.test_bucket import BUCKETS, Cluster, batches
 from tests.workloads import names_of, random_tables, stream
@@ -44,7 +45,7 @@ def test_oracle_budgets_hold_over_all_buckets_and_any_attempt_does_the_same(
 ) -> None:
     monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
     named = measures.names(NAMES)
-    for seed in range(3):
+    for seed in seeds(2):
         tables = random_tables(seed, NAMES, rows=90, keys=8)
         keeping, rebuilding = clusters(OVERLOADS[overload], tables)
         found, seen, before = [], {}, 0

@@ -18,6 +18,7 @@ from braided.spark import folders, measures
 from braided.spark.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
+from tests.seeds import seeds
 from tests.spark.test_bucket import Cluster
 from tests.workloads import names_of
 
@@ -56,7 +57,7 @@ def stored_rows(made: Cluster) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_oracle_kept_rebuilt_and_retried_buckets_give_the_same_bag(seed: int, arena: bool) -> None:
     rng = np.random.default_rng(seed)
     kinds = tuple(rng.choice(KINDS[1:], 2 + seed % 3).tolist())
@@ -157,7 +158,7 @@ def test_a_streaming_join_without_windows_forgets_what_is_complete(spark: Any, t
 
 
 @pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_oracle_the_output_is_told_once_by_all_buckets_together(seed: int, arena: bool) -> None:
     rng = np.random.default_rng(seed)
     kinds = tuple(rng.choice(KINDS[1:], 2 + seed % 2).tolist())

@@ -21,13 +21,13 @@ from rich.console import Console
 from braided.jobs.columns import ddl
 from braided.jobs.definitions import FILES, XML, Source, Value
 from braided.jobs.failures import first_line, last_words, missing_format, named, plain_errors
-from braided.jobs.java import check_java
 from braided.jobs.loading import Job
 from braided.jobs.places import check_journal, check_places, local
 from braided.jobs.problems import JobFailed
 from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, in_json, texts, write_apart
 from braided.query.errors import BraidedError, did_you_mean
+from braided.spark.java import check_java
 from braided.view.follow import QueryFailed
 from braided.view.page import check_port
 from braided.view.records import Journal, usual_journal

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from braided.query.errors import InvalidValue
+from braided.spark.java import check_java
 
 _STORE = "spark.sql.streaming.stateStore."
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -37,6 +38,7 @@ def session(name: str = "braided", **settings: Any) -> SparkSession:
 
     Without a master it runs on this machine, on all cores.
     """
+    check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     cores = os.cpu_count() or 1
     defaults = {

@@ -89,10 +89,10 @@ def _watch(application: str, active: Callable[[], Collection[str]]) -> None:
             running = set(active())
         except Exception:
             return
-        for folder in query_folders(application):
+        seen |= running
+        for folder in query_folders(application):  # a task may outlive its query, and make a folder again
             if any(folder.name.startswith(query) for query in seen - running):
                 shutil.rmtree(folder, ignore_errors=True)
-        seen = running
         time.sleep(_LOOK_EVERY_S)
 
 

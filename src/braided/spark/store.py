@@ -8,9 +8,8 @@ rows have expired.
 
 from __future__ import annotations
 
-import itertools
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from braided.query.durations import to_us
@@ -61,6 +60,9 @@ class Chunk:
         return self.rows - self.gone_rows
 
 
+_BY_KEY = ("start", "gone", "gone_rows")  # of a chunk; only where rows may go by key
+
+
 @dataclass
 class StreamMeta:
     """One stream's part of a bucket: chunks in order of arrival, counters, newest time of the stream."""
@@ -103,15 +105,13 @@ class Meta:
 
     def encode(self) -> bytes:
         """As bytes."""
-        said = asdict(self)
+        said = {**vars(self)}
         for name in ("stage", "closures", "spilled"):  # as earlier versions wrote it, and can read it
             if not said[name]:
                 del said[name]
-        if not self.closures and not self.spilled:
-            for chunk in itertools.chain(
-                *(stream["chunks"] for stream in said["streams"]), *said["intermediates"].values()
-            ):
-                del chunk["start"], chunk["gone"], chunk["gone_rows"]
+        whole = bool(self.closures or self.spilled)
+        said["streams"] = [{**vars(s), "chunks": _said(s.chunks, whole=whole)} for s in self.streams]
+        said["intermediates"] = {n: _said(c, whole=whole) for n, c in self.intermediates.items()}
         return json.dumps({"format": FORMAT, **said}).encode()
 
     @classmethod
@@ -133,3 +133,7 @@ class Meta:
             name: [Chunk(**c) for c in chunks] for name, chunks in said.get("intermediates", {}).items()
         }
         return cls(**said)
+
+
+def _said(chunks: list[Chunk], *, whole: bool) -> list[dict[str, Any]]:
+    return [{n: v for n, v in vars(c).items() if whole or n not in _BY_KEY} for c in chunks]

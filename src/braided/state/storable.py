@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +33,7 @@ def storable_type(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
+@functools.lru_cache(maxsize=1_000)
 def check_storable(type_: pa.DataType) -> str | None:
     """Why a column of this type cannot be stored and given back; None if it can."""
     try:
