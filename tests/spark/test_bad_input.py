@@ -33,6 +33,7 @@ def test_mistakes_are_named_before_the_query_starts(spark: SparkSession, frames:
     unlate = bd.JoinQuery([bd.Stream(n, key="k", time="t", window="1 s") for n in NAMES])
     wrong = {"a": live["a"].withColumn("k", F.col("k").cast("string")), "b": live["b"]}
     untimed = {"a": live["a"].withColumn("t", F.col("t").cast("long")), "b": live["b"]}
+    again = {"a": bd.spark.join(q, live).select("a_k", "a_t").toDF("k", "t"), "b": live["b"]}
     mistakes: list[tuple[Any, Any, dict[str, Any], list[str]]] = [
         (q, {"a": live["a"], "b": batch["b"]}, {}, ["a stream", "b do not"]),
         (q, {"a": live["a"]}, {}, ["'b'"]),
@@ -45,6 +46,7 @@ def test_mistakes_are_named_before_the_query_starts(spark: SparkSession, frames:
         (q, wrong, {}, ["a.k is string", "b.k is int64"]),
         (q, untimed, {}, ["'a'", "bigint", "timestamp"]),
         (query(NAMES, where="a.nope = 1"), live, {}, ["'nope'"]),
+        (q, again, {}, ["'a'", "another bd.spark.join", "one JoinQuery", "sink"]),
     ]
     for q_, inputs, options, words in mistakes:
         with pytest.raises(bd.BraidedError) as raised:

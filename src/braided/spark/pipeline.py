@@ -37,7 +37,7 @@ from braided.spark.builder import check_session
 from braided.spark.folders import remove_at_exit, remove_with_queries
 from braided.spark.heartbeat import Heartbeat, beats
 from braided.spark.labels import MAX_BUCKETS
-from braided.spark.measures import observation
+from braided.spark.measures import OBSERVED, observation
 from braided.spark.pack import Packer
 from braided.spark.plan import HANDED_ON, JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
@@ -141,6 +141,8 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
             "DataFrames, or all batch DataFrames"
         )
     if all(streaming.values()):
+        for name in query.names:
+            _check_input(name, frames[name])
         check_session(frames[query.names[0]].sparkSession)
         check_streaming(query)
     if query.keyless and buckets > 1:
@@ -159,6 +161,16 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores)  # type: ignore[arg-type]
     _check_plan(plan)
     return plan
+
+
+def _check_input(name: str, df: DataFrame) -> None:
+    """Raise if a streaming input is a join of ours: two in a row could not be exact."""
+    if f"CollectMetrics {OBSERVED}" in df._jdf.queryExecution().analyzed().toString():
+        raise InvalidValue(
+            f"join: the input for stream {name!r} is the result of another bd.spark.join, and one streaming "
+            "query holds only one; put all streams into one JoinQuery (on= takes several keys), or write the "
+            "first result to a sink and read it from there"
+        )
 
 
 def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQuery:
