@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
-from braided.spark.java import check_java
+from braided.runtime.java import check_java
 from braided.spark.labels import labels
 from tests.spark.streams import generated, query, read, write
 

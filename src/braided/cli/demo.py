@@ -23,7 +23,7 @@ from rich.console import Console
 from braided.lab import shop
 from braided.lab.files import add_file, committed_files
 from braided.query.errors import InvalidValue, os_reason
-from braided.spark.java import check_java
+from braided.runtime.java import check_java
 from braided.view.report import report_of
 
 BATCHES = 8

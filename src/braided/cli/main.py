@@ -166,7 +166,7 @@ def _benchmark(name: str, scale: float, repeats: int, batches: int, *, quiet: bo
         with steps("bench engine", engine.STEPS, quiet=quiet) as say:
             return engine.run(scale, repeats, say)
     from braided.bench import spark  # noqa: PLC0415
-    from braided.spark.java import check_java  # noqa: PLC0415
+    from braided.runtime.java import check_java  # noqa: PLC0415
 
     check_java()
     with steps("bench spark", spark.STEPS, quiet=quiet) as say:

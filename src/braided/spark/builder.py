@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from braided.query.errors import InvalidValue
-from braided.spark.java import check_java
+from braided.runtime.java import check_java
 
 _STORE = "spark.sql.streaming.stateStore."
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

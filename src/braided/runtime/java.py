@@ -1,4 +1,4 @@
-"""Whether there is a Java for Spark; asked before pyspark is imported, so this file must not."""
+"""Whether there is a Java for Spark; asked before anything of Spark is imported."""
 
 from __future__ import annotations
 
