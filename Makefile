@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	@# uv is three times as fast; where it cannot be had or does not reach the packages, pip goes on alone
+	@# uv is twice as fast; where it cannot be had or does not reach the packages, pip goes on alone
 	{ $(BIN)/python -m pip install --quiet --disable-pip-version-check uv && \
 	  VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -e '.[dev]'; } || \
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
@@ -58,7 +58,7 @@ burst: $(VENV)/ready
 	$(BIN)/python -m braided.bench.burst --plan mjoin
 	$(BIN)/python -m braided.bench.burst --plan linear
 
-# what is compared with an oracle, with eight times as many random cases as in `make test`; about an hour
+# what is compared with an oracle, with eight times as many random cases as in `make test`
 seeds: $(VENV)/ready
 	BRAIDED_SEEDS=8 $(BIN)/python -m pytest tests/local tests/spark -k oracle
 
