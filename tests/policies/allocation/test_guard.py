@@ -84,7 +84,7 @@ def test_it_takes_well_under_a_millisecond() -> None:
     now = dataclasses.replace(model, rates=frozen({s: 1.7 * r for s, r in model.rates.items()}))
     times = []
     for _ in range(50):
-        began = time.perf_counter()
+        began = time.process_time()
         guard(now, answer, 0.4 * full)
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
     assert min(times) < 0.5e-3
