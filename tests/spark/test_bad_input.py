@@ -91,6 +91,12 @@ def test_our_murmur3_is_sparks(spark: SparkSession) -> None:
     assert [r["h"] for r in rows] == [murmur3(n) for n in numbers]
 
 
+def test_an_input_with_numbers_of_its_own_is_no_join(frames: dict[str, Any]) -> None:
+    live = frames["stream"]
+    watched = {**live, "a": live["a"].observe("braided-a", F.count(F.lit(1)).alias("rows"))}
+    assert bd.spark.join(query(NAMES), watched).isStreaming
+
+
 def test_without_java_a_session_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))

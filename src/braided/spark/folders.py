@@ -90,8 +90,9 @@ def _watch(application: str, active: Callable[[], Collection[str]]) -> None:
         except Exception:
             return
         seen |= running
+        ended = seen - running
         for folder in query_folders(application):  # a task may outlive its query, and make a folder again
-            if any(folder.name.startswith(query) for query in seen - running):
+            if any(folder.name.startswith(query) for query in ended):
                 shutil.rmtree(folder, ignore_errors=True)
         time.sleep(_LOOK_EVERY_S)
 

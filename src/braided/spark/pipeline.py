@@ -165,7 +165,7 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
 
 def _check_input(name: str, df: DataFrame) -> None:
     """Raise if a streaming input is a join of ours: two in a row could not be exact."""
-    if f"CollectMetrics {OBSERVED}" in df._jdf.queryExecution().analyzed().toString():
+    if f"CollectMetrics {OBSERVED}," in df._jdf.queryExecution().analyzed().toString():
         raise InvalidValue(
             f"join: the input for stream {name!r} is the result of another bd.spark.join, and one streaming "
             "query holds only one; put all streams into one JoinQuery (on= takes several keys), or write the "

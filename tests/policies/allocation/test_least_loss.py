@@ -130,7 +130,7 @@ def test_ten_streams_take_less_than_50_ms() -> None:
     for plan in (linear([f"s{i}" for i in range(10)]), random_plan(np.random.default_rng(0), 10)):
         known = windowed(plan, 0)
         budget = 0.2 * predict(known).spent
-        assert min(_seconds(known, budget) for _ in range(20)) < 0.050
+        assert min(_seconds(known, budget) for _ in range(5)) < 0.050
 
 
 def _seconds(model: PlanModel, budget: float) -> float:
