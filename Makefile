@@ -13,7 +13,7 @@ $(VENV)/ready: pyproject.toml
 	{ $(BIN)/python -m pip install --quiet --disable-pip-version-check uv && \
 	  VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -e '.[dev]'; } || \
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
-	$(BIN)/python -c 'import braided.kernels as k; print(f"kernels ready in {k.warm_up():.1f} s")'
+	$(BIN)/python -c 'import braided.engine.kernels as k; print(f"kernels ready in {k.warm_up():.1f} s")'
 	@touch $@
 
 demo: $(VENV)/ready
@@ -47,36 +47,36 @@ bench: $(VENV)/ready
 	$(BIN)/braided bench engine
 
 chaos: $(VENV)/ready
-	$(BIN)/python -m braided.bench.chaos --kills 20 --suicide
-	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --keys 2
-	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --promises
-	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --limit 100000
-	$(BIN)/python -m braided.bench.chaos --kills 10 --suicide --limit 100000 --defer
-	$(BIN)/python -m braided.bench.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 --master cluster
+	$(BIN)/python -m braided_benchmarks.chaos --kills 20 --suicide
+	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --keys 2
+	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --promises
+	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --limit 100000
+	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --limit 100000 --defer
+	$(BIN)/python -m braided_benchmarks.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 --master cluster
 
 burst: $(VENV)/ready
-	$(BIN)/python -m braided.bench.burst --plan mjoin
-	$(BIN)/python -m braided.bench.burst --plan linear
+	$(BIN)/python -m braided_benchmarks.burst --plan mjoin
+	$(BIN)/python -m braided_benchmarks.burst --plan linear
 
 # what is compared with an oracle, with eight times as many random cases as in `make test`
 seeds: $(VENV)/ready
 	BRAIDED_SEEDS=8 $(BIN)/python -m pytest tests/local tests/spark -k oracle
 
 soak: $(VENV)/ready
-	$(BIN)/python -m braided.bench.soak --batches 300
+	$(BIN)/python -m braided_benchmarks.soak --batches 300
 
 memory: $(VENV)/ready
-	$(BIN)/python -m braided.bench.memory
-	$(BIN)/python -m braided.bench.spark_memory
+	$(BIN)/python -m braided_benchmarks.memory
+	$(BIN)/python -m braided_benchmarks.spark_memory
 
 forgetting: $(VENV)/ready
-	$(BIN)/python -m braided.bench.forgetting --batches 50
+	$(BIN)/python -m braided_benchmarks.forgetting --batches 50
 
 # topics of a broker that is started here, joined by a driver that is killed; Maven fetches the jars
 kafka: $(VENV)/ready
-	$(BIN)/python -m braided.bench.kafka_jars build/kafka
+	$(BIN)/python -m braided_benchmarks.kafka_jars build/kafka
 	$(BIN)/python -m pytest tests/spark/test_kafka.py
-	$(BIN)/python -m braided.bench.kafka --batches 6 --kills 2
+	$(BIN)/python -m braided_benchmarks.kafka --batches 6 --kills 2
 
 # Braided, Spark's own joins, Flink and Pathway through the same scenarios: the tables of docs/comparison.md; an hour
 RIVALS := build/rivals

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import braided as bd
-from braided.lab import shop
-from braided.lab.files import by_period, write_batches
+from braided_lab import shop
+from braided_lab.files import by_period, write_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import braided as bd
-from braided.lab import nexmark
-from braided.lab.files import by_period, write_batches
+from braided_lab import nexmark
+from braided_lab.files import by_period, write_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import braided as bd
-from braided.lab import intel_lab
-from braided.lab.files import by_period, write_batches
+from braided_lab import intel_lab
+from braided_lab.files import by_period, write_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braided.query.overload import Overload
     from braided.query.promises import RangePunctuation
     from braided.query.scheduling import Scheduling
-    from braided.query.sql import sql
+    from braided.query.sql.read import sql
     from braided.query.stream import Stream
     from braided.query.tuning import BatchPurge, Tuning
     from braided.query.windows import CountWindow
@@ -46,7 +46,7 @@ _HOMES = {
     "XmlRows": "local.xml_stream",
     "read_xml": "local.xml_stream",
     "run_local": "local.run",
-    "sql": "query.sql",
+    "sql": "query.sql.read",
 }
 
 

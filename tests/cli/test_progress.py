@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from braided.cli.progress import steps
-from braided.lab import driver_selection, early_throughput, metadata_join
+from braided_lab import driver_selection, early_throughput, metadata_join
 
 
 def shown(*names: str, total: int | None, quiet: bool = False) -> str:

@@ -11,8 +11,8 @@ import pytest
 
 import braided as bd
 from braided.jobs import load
-from braided.lab import intel_lab, nexmark, shop
 from braided.testing import assert_same_bag, expected
+from braided_lab import intel_lab, nexmark, shop
 from examples.ads import join as ads
 from examples.ecommerce import join as ecommerce
 from examples.news import join as news

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from braided.kernels import alternate, hashing, memory, probe
+from braided.engine.kernels import alternate, hashing, probe
+from braided.engine.kernels import pointers as memory
 
 CODE = """
-import braided as bd, braided.kernels as k, pyarrow as pa, time
-from braided.kernels import counting, gather, hashing, index, probe
+import braided as bd, braided.engine.kernels as k, pyarrow as pa, time
+from braided.engine.kernels import counting, gather, hashing, index, probe
 seconds = k.warm_up()
 modules = (counting, gather, hashing, index, probe)
 functions = [f for m in modules for f in vars(m).values() if hasattr(f, "stats")]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import braided as bd
-from braided.state import keys
+from braided.engine.sides import keys
 from braided.testing import assert_same_bag, expected
 from tests.seeds import seeds
 from tests.workloads import names_of, random_tables, stream

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.engine.engine import Engine
 from braided.policies.choice import Policies, policies_for
 from braided.policies.decisions import Choice
 from braided.policies.index_cost import Costs, Load
-from braided.runtime.engine import Engine
 from braided.testing import assert_same_bag, expected
 from tests.seeds import seeds
 from tests.workloads import BATCH_ROWS, LATENESS_US, names_of, random_tables, stream

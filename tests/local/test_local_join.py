@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.operators import predicate
-from braided.state.payload import Payload
+from braided.engine.operators import predicate
+from braided.engine.sides.payload import Payload
 from braided.testing import (
     assert_same_bag,
     end,

@@ -98,7 +98,7 @@ def test_oracle_join_graphs_with_several_keys(graph: str, seed: int) -> None:
 
 
 def test_oracle_a_join_graph_with_text_keys_that_collide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braided.state.keys._COLLISION_MASK", 1)
+    monkeypatch.setattr("braided.engine.sides.keys._COLLISION_MASK", 1)
     tables = graph_tables(1, FOUR, key_type="string")
     streams = [bd.Stream(n, time="t", window="40 us", lateness="12 us") for n in FOUR]
     for on, plans in GRAPHS.values():
@@ -170,7 +170,7 @@ def test_a_batch_that_fails_in_a_tree_leaves_nothing_behind(
     found = [live.push(half)]
     before = held(live)
     calls = iter(range(1, 100))
-    from braided.state.side import SideState
+    from braided.engine.sides.side import SideState
 
     plain = SideState.append
 
@@ -216,7 +216,7 @@ def test_intermediates_expire_with_their_first_component() -> None:
 
 
 def test_state_windows_on_intermediates_give_a_subset() -> None:
-    from braided.runtime.engine import Engine
+    from braided.engine.engine import Engine
 
     tables = random_tables(9, FOUR[:3], rows=60, keys=2)
     query = bd.JoinQuery([stream(n, "80 us") for n in FOUR[:3]], plan="linear")

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.operators.tree import Tree
+from braided.engine.engine import Engine
+from braided.engine.operators.tree import Tree
 from braided.query.overload import ProbeAllocation
 from braided.query.tuning import DriverStream
-from braided.runtime.engine import Engine
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
 
@@ -72,7 +72,7 @@ def test_a_run_can_be_repeated(plan: str) -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_saved_state_goes_on_as_if_nothing_had_happened(plan: str) -> None:
-    from braided.runtime import snapshot
+    from braided.engine import snapshot
 
     tables = random_tables(6, FOUR, rows=150, keys=12)
     whole = bag(bd.run_local(query_of(plan, 60), tables, batch_rows=25))
@@ -317,7 +317,7 @@ def test_the_order_of_rows_in_a_batch_does_not_matter(plan: str, driver: Any) ->
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_saved_state_goes_on_alike_after_a_batch_without_rows(plan: str) -> None:
-    from braided.runtime import snapshot
+    from braided.engine import snapshot
 
     tables = random_tables(6, FOUR, rows=150, keys=12)
     one, two = (Engine(query_of(plan, 60), repeatable=True) for _ in range(2))

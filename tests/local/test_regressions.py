@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.state.payload import Payload
+from braided.engine.sides.payload import Payload
 
 
 def stream(name: str, window: Any = "1 hour", **options: Any) -> bd.Stream:
@@ -87,7 +87,7 @@ def test_null_keys_of_run_end_encoded_columns_join_nothing() -> None:
 
 def test_the_results_of_an_abandoned_stream_that_fails_are_void(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were kept up to the failure and handed out, although their batch was undone."""
-    from braided.operators import predicate
+    from braided.engine.operators import predicate
 
     live = bd.LocalJoin(bd.JoinQuery([stream("a"), stream("b")], where="a.k >= 0"))
     live.push({"a": rows([1] * 5, [1] * 5)})

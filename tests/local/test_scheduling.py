@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.local.scheduling import scheduled
+from braided.local.queues import scheduled
 from braided.testing import assert_same_bag
 from tests.local.test_promises import the_oracle, workload
 from tests.promised import KINDS

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.engine.engine import Engine
 from braided.policies.choice import DRIVER_POLICIES
 from braided.query.memory import Flush
-from braided.runtime.engine import Engine
 from braided.testing import assert_same_bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
 from tests.seeds import seeds

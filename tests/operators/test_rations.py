@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.operators.tree import Arriving, Tree
+from braided.engine.engine import Engine
+from braided.engine.operators.tree import Arriving, Tree
+from braided.engine.overload.rationing import Rationing
 from braided.policies.choice import DRIVER_POLICIES
 from braided.policies.decisions import Rations, Turn
 from braided.query.plan_tree import Plan
-from braided.runtime.engine import Engine
-from braided.runtime.rationing import Rationing
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from braided.engine.overload.regulation import Share
 from braided.policies.pacing import Measured, Pace, after, budget, lanes, problem
-from braided.runtime.regulation import Share
 
 ROWS = 10_000
 BURST = range(30, 50)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import braided as bd
-from braided.policies import scheduling as policy
+from braided.policies import queues as policy
 
 
 def turns(waiting: list[int], quota: int) -> list[tuple[int, int]]:

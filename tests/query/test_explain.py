@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import braided as bd
-from braided.query.svg import diagram_svg
-from braided.query.warnings import warnings
+from braided.query.explain.svg import diagram_svg
+from braided.query.explain.warnings import warnings
 
 HOUR: dict[str, Any] = {"time": "t", "window": "1 hour"}
 

@@ -13,15 +13,15 @@ import time
 
 import pytest
 
+from braided.engine.overload import background
+from braided.engine.overload.adaptation import Adaptation, Adapted, Thresholds
+from braided.engine.overload.background import Task
+from braided.engine.overload.monitor import Monitor
 from braided.policies.allocation import greedy_path
 from braided.policies.allocation.question import Allocation, Question
 from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, frozen, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat
-from braided.runtime import background
-from braided.runtime.adaptation import Adaptation, Adapted, Thresholds
-from braided.runtime.background import Task
-from braided.runtime.monitor import Monitor
 from tests.policies.plans import AB, ABC, figure_10
 
 STREAMS = flat("abc")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from braided.engine import calibration
 from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
-from braided.runtime import calibration
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.engine import snapshot
+from braided.engine.engine import Engine
+from braided.engine.overload.freshening import Freshening
 from braided.policies.freshness import FreshnessPlan
 from braided.query.plan_tree import Plan
-from braided.runtime import snapshot
-from braided.runtime.engine import Engine
-from braided.runtime.freshening import Freshening
 
 SECOND = 1_000_000
 STATES: dict[Plan, int] = {"a": 60, "b": 60, "c": 60, ("a", "b"): 60}

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.spark import arena, folders
 from braided.spark.plan import ArenaPlan, JoinPlan
-from braided.spark.store import Meta
+from braided.spark.storage import arena, folders
+from braided.spark.storage.store import Meta
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds
 from tests.spark.test_bucket import BUCKETS, Cluster, batches

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
-from braided.runtime.java import check_java
-from braided.spark.labels import labels
+from braided.spark.session.java import check_java
+from braided.spark.wire.labels import labels
 from tests.spark.streams import generated, query, read, write
 
 NAMES = ["a", "b"]
@@ -84,7 +84,7 @@ def test_no_state_is_one_clear_error(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_our_murmur3_is_sparks(spark: SparkSession) -> None:
-    from braided.spark.labels import murmur3
+    from braided.spark.wire.labels import murmur3
 
     numbers = [0, 1, 2, 77, 5_000, *labels(8)]
     rows = spark.createDataFrame([(n,) for n in numbers], "n int").select(F.hash("n").alias("h")).collect()

@@ -12,13 +12,15 @@ import pytest
 
 import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
-from braided.spark import blobs, chunks, measures, pack
+from braided.spark import measures
 from braided.spark.bucket import Bucket, Packed
-from braided.spark.heartbeat import Heartbeat
-from braided.spark.labels import labels
-from braided.spark.pack import Packer
 from braided.spark.plan import ArenaPlan, JoinPlan, Stage
-from braided.spark.store import Meta
+from braided.spark.sources.heartbeat import Heartbeat
+from braided.spark.storage import chunks
+from braided.spark.storage.store import Meta
+from braided.spark.wire import blobs, pack
+from braided.spark.wire.labels import labels
+from braided.spark.wire.pack import Packer
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds
 from tests.workloads import names_of, random_tables, stream
@@ -332,7 +334,7 @@ def test_a_types_change_is_refused_and_columns_may_come_and_go() -> None:
 
 
 def test_labels_spread_buckets_evenly_over_tasks() -> None:
-    from braided.spark.labels import murmur3
+    from braided.spark.wire.labels import murmur3
 
     for buckets in (1, 2, 8, 64, 1024):
         for partitions in (1, 2, 4, 8):

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 import braided as bd
 from braided.jobs import load
 from braided.jobs.running import Watching, run
-from braided.lab import nexmark, shop
-from braided.lab.files import by_period, write_batches
 from braided.testing import assert_same_bag, expected
+from braided_lab import nexmark, shop
+from braided_lab.files import by_period, write_batches
 from examples.ads import join as ads
 from examples.ecommerce import join as ecommerce
 from examples.news import join as news

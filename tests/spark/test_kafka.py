@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from braided.bench import kafka, kafka_jars
+from braided_benchmarks import kafka, kafka_jars
 
 JARS = kafka_jars.folder()
 needs_jars = pytest.mark.skipif(

@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import braided as bd
-from braided.spark import folders, measures
+from braided.spark import measures
 from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.storage import folders
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds
 from tests.spark.streams import exact, generated, query, read, results, run, write

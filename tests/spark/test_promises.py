@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 import pytest
 
 import braided as bd
-from braided.lab.files import add_file
-from braided.spark import folders, measures
-from braided.spark.store import Meta
+from braided.spark import measures
+from braided.spark.storage import folders
+from braided.spark.storage.store import Meta
 from braided.testing import assert_same_bag, bag, expected
+from braided_lab.files import add_file
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
 from tests.seeds import seeds
 from tests.spark.test_bucket import Cluster

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.spark import blobs, repack
-from braided.spark.bucketing import NO_STREAM, Target
-from braided.spark.labels import labels
-from braided.spark.pack import Packer
 from braided.spark.plan import JoinPlan
-from braided.spark.repack import Repacker, Teller
+from braided.spark.wire import blobs, repack
+from braided.spark.wire.bucketing import NO_STREAM, Target
+from braided.spark.wire.labels import labels
+from braided.spark.wire.pack import Packer
+from braided.spark.wire.repack import Repacker, Teller
 from braided.testing import bag
 from tests.workloads import names_of, random_tables, stream
 

@@ -13,14 +13,15 @@ import pytest
 
 import braided as bd
 from braided.query.subplans import subplans
-from braided.spark import blobs, folders
 from braided.spark.bucket import Bucket, Packed
-from braided.spark.bucketing import target
-from braided.spark.labels import labels
-from braided.spark.pack import Packer
 from braided.spark.plan import ArenaPlan, JoinPlan
-from braided.spark.repack import Repacker, Teller
-from braided.spark.store import Meta
+from braided.spark.storage import folders
+from braided.spark.storage.store import Meta
+from braided.spark.wire import blobs
+from braided.spark.wire.bucketing import target
+from braided.spark.wire.labels import labels
+from braided.spark.wire.pack import Packer
+from braided.spark.wire.repack import Repacker, Teller
 from braided.testing import assert_same_bag, bag, expected
 from tests.local.test_plans import GRAPHS, graph_tables
 from tests.seeds import seeds

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.spark import blobs, folders, measures
+from braided.spark import measures
 from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.storage import folders
+from braided.spark.wire import blobs
 from braided.testing import assert_same_bag, bag, expected
 from tests.spark.test_bucket import BUCKETS, Cluster, batches
 from tests.workloads import names_of, random_tables, stream

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-import braided.spark.xml_source as source
-from braided.lab import news
-from braided.lab.news import News
+import braided.spark.sources.xml_source as source
 from braided.local.xml_stream import read_xml
 from braided.query.errors import InvalidType, InvalidValue
-from braided.spark.xml_source import XmlFiles, XmlSource, XmlStreamReader
+from braided.spark.sources.xml_source import XmlFiles, XmlSource, XmlStreamReader
+from braided_lab import news
+from braided_lab.news import News
 
 DDL = "sno long, ipaddr string, punctuation boolean"
 Row = tuple[Any, ...]

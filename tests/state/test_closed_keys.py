@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from braided.state import closed_keys
-from braided.state.closed_keys import ClosedKeys, Keys
-from braided.state.key_sets import KeyTable
-from braided.state.keys import KeyFormat, key_format
+from braided.engine.sides import closed_keys
+from braided.engine.sides.closed_keys import ClosedKeys, Keys
+from braided.engine.sides.key_sets import KeyTable
+from braided.engine.sides.keys import KeyFormat, key_format
 
 NUMBERS = {
     "int64": np.array([-(1 << 63), (1 << 63) - 1, -2, -1, 0, 1, 2, *range(5, 120), 1 << 40]),

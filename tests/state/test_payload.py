@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from braided.state.payload import Chunk, Payload
+from braided.engine.sides.payload import Chunk, Payload
 
 TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "string": (pa.string(), lambda n: None if n % 5 == 0 else "" if n % 7 == 0 else f"text ü {n}" * (n % 4)),

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.state import payload, side
-from braided.state.side import Rows, SideState
+from braided.engine.sides import payload, side
+from braided.engine.sides.side import Rows, SideState
 from braided.testing import assert_same_bag, expected
 from tests.workloads import names_of, random_tables, stream
 

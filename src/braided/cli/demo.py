@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from braided.lab import shop
-from braided.lab.files import add_file, committed_files
 from braided.query.errors import InvalidValue, os_reason
-from braided.runtime.java import check_java
+from braided.spark.session.java import check_java
 from braided.view.report import report_of
+from braided_lab import shop
+from braided_lab.files import add_file, committed_files
 
 BATCHES = 8
 _KILLED_AFTER = 3

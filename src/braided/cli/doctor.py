@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from braided import __version__
-from braided.kernels import warm_up
+from braided.engine import calibration
+from braided.engine.kernels import warm_up
 from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
-from braided.runtime import calibration
 
 _PACKAGES = {
     "numpy": "the core", "numba": "the core", "pyarrow": "the core", "sqlglot": "where conditions",

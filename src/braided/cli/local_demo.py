@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 import braided as bd
-from braided.kernels import warm_up
-from braided.lab import shop
+from braided.engine.kernels import warm_up
+from braided_lab import shop
 
 
 def local_demo(orders: int, console: Console) -> None:

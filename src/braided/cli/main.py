@@ -29,7 +29,7 @@ from braided.query.errors import BraidedError, InvalidValue, did_you_mean, os_re
 from braided.view.report import report_of
 
 if TYPE_CHECKING:
-    from braided.bench.engine import Line
+    from braided_benchmarks.engine import Line
 
 app = typer.Typer(
     help="Braided: the adaptive multi-way stream join.", no_args_is_help=True, add_completion=False
@@ -91,7 +91,7 @@ def explain(
 ) -> None:
     """Check a job file and say what it does, without starting Spark."""
     from braided.jobs import load  # noqa: PLC0415
-    from braided.query.svg import diagram_svg  # noqa: PLC0415
+    from braided.query.explain.svg import diagram_svg  # noqa: PLC0415
 
     loaded = load(job)
     if svg is not None:
@@ -161,12 +161,12 @@ def bench(
 
 def _benchmark(name: str, scale: float, repeats: int, batches: int, *, quiet: bool) -> list[Line]:
     if name == "engine":
-        from braided.bench import engine  # noqa: PLC0415  (needs the lab's packages)
+        from braided_benchmarks import engine  # noqa: PLC0415  (needs the lab's packages)
 
         with steps("bench engine", engine.STEPS, quiet=quiet) as say:
             return engine.run(scale, repeats, say)
-    from braided.bench import spark  # noqa: PLC0415
-    from braided.runtime.java import check_java  # noqa: PLC0415
+    from braided.spark.session.java import check_java  # noqa: PLC0415
+    from braided_benchmarks import spark  # noqa: PLC0415
 
     check_java()
     with steps("bench spark", spark.STEPS, quiet=quiet) as say:
@@ -187,7 +187,7 @@ def compare(
 ) -> None:
     """Run Braided, Spark's own joins, Flink and Pathway through the same scenarios (about an hour)."""
     try:
-        from braided.bench.compare import command  # noqa: PLC0415  (needs the lab's packages)
+        from braided_benchmarks.compare import command  # noqa: PLC0415  (needs the lab's packages)
     except ImportError as missing:
         raise _needs(missing) from None
     chosen, scenarios = only or [], scenario or []
@@ -229,7 +229,7 @@ def lab(
     if name not in LABS:
         raise InvalidValue(f"no lab {name!r}; {did_you_mean(name, LABS)}")
     try:
-        module = importlib.import_module(f"braided.lab.{LABS[name]}")  # needs the lab's packages
+        module = importlib.import_module(f"braided_lab.{LABS[name]}")  # needs the lab's packages
     except ImportError as missing:
         raise InvalidValue(
             f"this lab needs {missing.name}; install it with: pip install 'braided[lab]'"

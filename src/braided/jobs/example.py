@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from braided.jobs import schema
-from braided.lab import shop
 from braided.query.errors import InvalidValue
+from braided_lab import shop
 
 _ORDERS, _FILES = 300, 3
 _WRITTEN = 1_767_225_600

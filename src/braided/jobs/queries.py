@@ -19,7 +19,7 @@ from braided.query.errors import BraidedError
 from braided.query.join_query import JoinQuery
 from braided.query.memory import Memory
 from braided.query.overload import Overload
-from braided.query.sql import sql
+from braided.query.sql.read import sql
 from braided.query.stream import Stream
 from braided.query.streaming import streaming_problems
 from braided.query.tuning import Tuning

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.sides import times
 from braided.local.local_join import check_rows
+from braided.policies.arrays import Int64s
 from braided.query.durations import Duration, to_us
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
-from braided.state import times
-from braided.state.keys import Int64s
 
 DEFAULT_BATCH_ROWS = 50_000
 

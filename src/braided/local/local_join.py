@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from braided.engine import snapshot
+from braided.engine.engine import PIECE_ROWS, Engine
+from braided.engine.intake import Arrival
+from braided.engine.sides.storable import no_results
 from braided.policies.statistics import Statistics
 from braided.query.errors import BraidedError, InvalidType, InvalidValue
 from braided.query.join_query import JoinQuery
-from braided.runtime import snapshot
-from braided.runtime.engine import PIECE_ROWS, Engine
-from braided.runtime.intake import Arrival
-from braided.state.storable import no_results
 
 MOST_ROWS = (1 << 31) - 1
 

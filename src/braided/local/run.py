@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from braided.engine.engine import Engine
+from braided.engine.intake import as_batch
+from braided.engine.sides.storable import no_results
 from braided.local.activation import Activation, BatchReport, activations
-from braided.local.scheduling import scheduled
+from braided.local.queues import scheduled
 from braided.query.durations import Duration
 from braided.query.errors import InvalidType, InvalidValue, UnknownName
 from braided.query.join_query import JoinQuery
 from braided.query.scheduling import Scheduling
-from braided.runtime.engine import Engine
-from braided.runtime.intake import as_batch
-from braided.state.storable import no_results
 
 _log = logging.getLogger("braided")
 

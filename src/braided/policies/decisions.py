@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from braided.policies.arrays import Int64s
 from braided.policies.index_cost import Load
-from braided.state.keys import Int64s
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from braided.state.keys import Int64s
+from braided.policies.arrays import Int64s
 
 HALF_LIFE = 4_000
 _ENOUGH = 100  # probes, or matches, from which on an estimate is believed

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from braided.query import condition, diagram, explain
+from braided.query import condition
 from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import (
@@ -18,6 +18,8 @@ from braided.query.errors import (
     UnknownName,
     did_you_mean,
 )
+from braided.query.explain import diagram
+from braided.query.explain import text as explain
 from braided.query.join_graph import JoinGraph, attributes, read_on
 from braided.query.memory import Memory
 from braided.query.overload import Overload
@@ -170,7 +172,7 @@ class JoinQuery(PlainDict):
         return explain.explain(self, rates, row_bytes, buckets)
 
     def diagram(self) -> str:
-        """The plan as a Mermaid flowchart; `braided.query.svg.diagram_svg` draws the same."""
+        """The plan as a Mermaid flowchart; `braided.query.explain.svg.diagram_svg` draws the same."""
         return diagram.mermaid(self)
 
     def fingerprint(self) -> str:

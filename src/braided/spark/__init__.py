@@ -10,24 +10,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from braided.spark.builder import conf, session
     from braided.spark.diagnosis import why
     from braided.spark.finishing import finish
     from braided.spark.measures import JoinMetrics, metrics
     from braided.spark.pipeline import join
-    from braided.spark.stored import StoredState, inspect_state
-    from braided.spark.xml_source import XmlSource
+    from braided.spark.session.builder import conf, session
+    from braided.spark.sources.xml_source import XmlSource
+    from braided.spark.storage.stored import StoredState, inspect_state
 
 _HOMES = {
     "JoinMetrics": "measures",
-    "StoredState": "stored",
-    "XmlSource": "xml_source",
-    "conf": "builder",
+    "StoredState": "storage.stored",
+    "XmlSource": "sources.xml_source",
+    "conf": "session.builder",
     "finish": "finishing",
-    "inspect_state": "stored",
+    "inspect_state": "storage.stored",
     "join": "pipeline",
     "metrics": "measures",
-    "session": "builder",
+    "session": "session.builder",
     "why": "diagnosis",
 }
 

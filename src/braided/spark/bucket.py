@@ -21,28 +21,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.engine import Counters, Engine
+from braided.engine.intake import Arrival
+from braided.engine.overload.regulation import Part, Share
+from braided.engine.promises.closures import Closures
+from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.engine.sides.storable import no_rows
+from braided.engine.spill import checkpoint as spill_checkpoint
+from braided.engine.stopwatch import Stopwatch
+from braided.policies.arrays import Int64s
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.query.values import plain
-from braided.runtime import spill_checkpoint
-from braided.runtime.closures import Closures
-from braided.runtime.engine import Counters, Engine
-from braided.runtime.intake import Arrival
-from braided.runtime.regulation import Part, Share
-from braided.runtime.stopwatch import Stopwatch
-from braided.spark import blobs, measures, punctuations
-from braided.spark.arena import Arena, new_token, open_arena
+from braided.spark import measures
 from braided.spark.batch_clock import BatchClock
-from braided.spark.bucketing import NO_STREAM, Newest, newer
-from braided.spark.chunks import Chunks, as_arrays, as_batch
-from braided.spark.cold import ColdGroups, ColdPiece
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
-from braided.spark.repack import late_blob
 from braided.spark.skew import hottest_rows
-from braided.spark.store import Meta, State, StreamMeta
-from braided.state.keys import Int64s
-from braided.state.side import BOTTOMLESS_US, Rows, SideState
-from braided.state.storable import no_rows
+from braided.spark.storage.arena import Arena, new_token, open_arena
+from braided.spark.storage.chunks import Chunks, as_arrays, as_batch
+from braided.spark.storage.cold import ColdGroups, ColdPiece
+from braided.spark.storage.store import Meta, State, StreamMeta
+from braided.spark.wire import blobs, punctuations
+from braided.spark.wire.bucketing import NO_STREAM, Newest, newer
+from braided.spark.wire.repack import late_blob
 
 _NO_ROWS = Rows(pa.RecordBatch.from_pylist([], pa.schema([])), np.zeros(0, np.int64), np.zeros(0, np.int64))
 

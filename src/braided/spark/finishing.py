@@ -13,11 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from braided.query.errors import InvalidValue
 from braided.spark.bucket import Bucket
-from braided.spark.labels import labels
 from braided.spark.plan import JoinPlan
-from braided.spark.store import Meta
-from braided.spark.stored import chunk_rows, meta_rows, operators_of, some_session
-from braided.spark.unpack import unpack
+from braided.spark.storage.store import Meta
+from braided.spark.storage.stored import chunk_rows, meta_rows, operators_of, some_session
+from braided.spark.wire.labels import labels
+from braided.spark.wire.unpack import unpack
 
 _META = -1  # the number of the small value among the chunks
 

@@ -31,7 +31,7 @@ from braided.policies.statistics import (
 )
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
 from braided.spark.plan import Stage
-from braided.spark.store import Meta, StreamMeta
+from braided.spark.storage.store import Meta, StreamMeta
 
 OBSERVED = "braided"
 _SAID = 4  # adaptations that a bucket reports

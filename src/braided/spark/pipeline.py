@@ -32,19 +32,19 @@ from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.query.streaming import check_streaming
 from braided.spark.batch import batch_join, whole_batch_join
-from braided.spark.bucketing import target
-from braided.spark.builder import check_session
-from braided.spark.folders import remove_at_exit, remove_with_queries
-from braided.spark.heartbeat import Heartbeat, beats
-from braided.spark.labels import MAX_BUCKETS
 from braided.spark.measures import OBSERVED, observation
-from braided.spark.pack import Packer
 from braided.spark.plan import HANDED_ON, JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.repack import Repacker, Teller
-from braided.spark.schemas import in_arrow
-from braided.spark.unpack import unpack
-from braided.spark.workers import start_early
+from braided.spark.session.builder import check_session
+from braided.spark.session.workers import start_early
+from braided.spark.sources.heartbeat import Heartbeat, beats
+from braided.spark.storage.folders import remove_at_exit, remove_with_queries
+from braided.spark.wire.bucketing import target
+from braided.spark.wire.labels import MAX_BUCKETS
+from braided.spark.wire.pack import Packer
+from braided.spark.wire.repack import Repacker, Teller
+from braided.spark.wire.schemas import in_arrow
+from braided.spark.wire.unpack import unpack
 
 DEFAULT_BUCKETS = 8
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from braided.operators.inputs import Input, described
-from braided.operators.layout import Layout, Output, key_format_of, layout_of, output_of
+from braided.engine.operators.inputs import Input, described
+from braided.engine.operators.layout import Layout, Output, key_format_of, layout_of, output_of
+from braided.engine.sides.keys import KeyFormat
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 from braided.query.subplans import Subplan, subplans
-from braided.state.keys import KeyFormat
 
 BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM holds a blob several times
 LATE_COLUMN = "late_stream"

@@ -41,7 +41,7 @@ class JoinProcessor(StatefulProcessor):
         import pandas as pd  # noqa: PLC0415
 
         from braided.spark.bucket import Bucket, Packed  # noqa: PLC0415
-        from braided.spark.labels import labels  # noqa: PLC0415
+        from braided.spark.wire.labels import labels  # noqa: PLC0415
 
         plan = _plan(self._plan_bytes)
         packed = []

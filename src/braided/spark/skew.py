@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from braided.runtime.intake import Arrival
+from braided.engine.intake import Arrival
 
 _SAMPLE = 4096  # rows a stream: a key with 1 % of the rows is found with 41 of them
 

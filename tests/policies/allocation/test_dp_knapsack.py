@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from braided.lab.jaqpot_settings import random_plan
 from braided.policies.allocation.dp_knapsack import allocate, discrete_greedy, whole_unit
 from braided.policies.allocation.greedy_path import allocate as fractional
 from braided.policies.allocation.question import Question
+from braided_lab.jaqpot_settings import random_plan
 from tests.policies.plans import figure_4, figure_10, random_model, some_models
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from braided.lab.jaqpot_optimum import best_of_all
 from braided.policies.allocation.greedy_path import allocate
 from braided.policies.allocation.question import Question
 from braided.policies.flow import predict
 from braided.query.plan_tree import HalfJoin
+from braided_lab.jaqpot_optimum import best_of_all
 from tests.policies.plans import AB, figure_4, figure_10, some_models
 
 

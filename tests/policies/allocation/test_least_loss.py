@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from braided.lab.jaqpot_settings import random_plan
 from braided.policies.allocation import greedy_path, jaqpot
 from braided.policies.allocation.least_loss import allocate, least_loss
 from braided.policies.allocation.question import Question
@@ -16,6 +15,7 @@ from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, leaves, linear, operators
+from braided_lab.jaqpot_settings import random_plan
 from tests.policies.plans import some_models
 
 BUSHY: Plan = (("a", "b"), ("c", "d"))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from braided.policies.arrays import Int64s
 from braided.policies.decisions import Turn
-from braided.state.keys import Int64s
 
 
 @dataclass(frozen=True)

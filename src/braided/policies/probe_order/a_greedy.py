@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from braided.policies.arrays import Int64s
 from braided.policies.decisions import Turn
-from braided.state.keys import Int64s
 
 
 @dataclass(frozen=True)

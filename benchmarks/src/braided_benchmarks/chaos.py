@@ -1,0 +1,323 @@
+"""Kill a running join again and again; at the end nothing may be missing or doubled.
+
+A child process runs a streaming join of three streams into Parquet files. It is killed (with its JVM) at
+random moments and started again on the same checkpoint, until all input is joined. Workers may also kill
+themselves in mid-task, executors of a cluster may be killed, and tasks may dawdle until Spark starts a second
+attempt beside them. Then the files the sink has committed are compared with DuckDB's join of all
+input. With two keys (a and b by one, b and c by another) the join runs in two stages; workers of both die.
+With promises there are no windows; at the end the state must also hold just the rows that may still join.
+With a limit memory has no room for all rows; with `--defer` merges wait, and what is owed at the end is asked
+for.
+
+    python -m braided_benchmarks.chaos --kills 20 --seed 1
+    python -m braided_benchmarks.chaos --kills 5 --seed 1 --suicide --keys 2
+    python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --promises
+    python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --limit 100000 --defer
+    python -m braided_benchmarks.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from typing import Any, TypeAlias
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from braided_benchmarks.chaos_work import LAST_KEY, Promised, Windowed, Work
+from braided_benchmarks.children import after_some_batches, start_child, to_the_end
+from braided_benchmarks.cluster import cluster
+from braided_lab.files import committed_files
+
+Pass: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Live:
+    """Rows in the state at the end: how many there are, how many should be, and of how many."""
+
+    rows: int
+    wanted: int
+    seen: int
+
+    def __str__(self) -> str:
+        share = self.rows / self.seen
+        return f"live {self.rows:,} of {self.seen:,} rows ({share:.1%}), {self.wanted:,} expected"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came out of a campaign."""
+
+    kills: int
+    starts: int
+    expected: int
+    missing: int
+    doubled: int
+    seconds: float
+    executor_kills: int = 0
+    second_attempts: int = 0
+    live: Live | None = None
+    spilled: int | None = None  # most rows in cold groups, where there is a budget
+    owed: int = 0  # results that were asked for at the end
+
+    @property
+    def right(self) -> bool:
+        """Whether the sink, and the state if it was looked at, hold what they should."""
+        return self.missing == self.doubled == 0 and (self.live is None or self.live.rows == self.live.wanted)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kills} kills, {self.starts} starts, {self.executor_kills} executors killed, "
+            f"{self.second_attempts} batches with two attempts at once, {self.seconds:.0f} s: "
+            f"{self.expected:,} results expected, missing {self.missing}, doubled {self.doubled}"
+            + (f"; {self.live}" if self.live else "")
+            + (f"; cold {self.spilled:,} rows, owed at the end {self.owed:,}" if self.spilled else "")
+        )
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What goes wrong inside a run: in every third batch workers kill themselves, in others they dawdle."""
+
+    suicide: bool = False
+    dawdle: bool = False
+
+    @property
+    def flags(self) -> list[str]:
+        """As options of the command line."""
+        return [f"--{name}" for name in ("suicide", "dawdle") if getattr(self, name)]
+
+
+NO_TROUBLE = Trouble()
+ONE_KEY = Windowed()
+
+
+def campaign(
+    root: Path,
+    *,
+    kills: int,
+    seed: int,
+    batches: int,
+    trouble: Trouble = NO_TROUBLE,
+    executor_kills: int = 0,
+    master: str = "local[2,4]",
+    work: Work = ONE_KEY,
+) -> Report:
+    """Generate input, run and kill until everything is joined, compare.
+
+    The master "cluster" is a cluster of real processes, made for this campaign.
+    """
+    if master == "cluster":
+        options: dict[str, Any] = {"trouble": trouble, "executor_kills": executor_kills, "work": work}
+        with cluster(2, root / "cluster.log") as address:
+            return campaign(root, kills=kills, seed=seed, batches=batches, master=address, **options)
+    rng = random.Random(seed)
+    began = time.perf_counter()
+    work.generate(root, batches, seed)
+    executors = 0
+
+    def until(child: Popen[bytes], *, kill: bool) -> None:
+        nonlocal executors
+        while executors < executor_kills and after_some_batches(child, root, batches, rng):
+            executors += _kill_executor(rng)
+        if kill:
+            after_some_batches(child, root, batches, rng)
+
+    log = root / "child.log"
+    done = to_the_end(lambda: start(root, master, trouble, work), log, kills, until)
+    missing, doubled, expected = compare(root, work)
+    seconds, seconds_begun = time.perf_counter() - began, len(list(root.glob("second-attempt-*")))
+    spilled = int((root / "spilled").read_text()) if (root / "spilled").exists() else None
+    owed = sum(pq.read_metadata(path).num_rows for path in (root / "owed").glob("*.parquet"))
+    return Report(
+        done, done + 1, expected, missing, doubled, seconds, executors, seconds_begun, live(root, work),
+        spilled, owed,
+    )  # fmt: skip
+
+
+def start(root: Path, master: str, trouble: Trouble, work: Work) -> Popen[bytes]:
+    """A child that joins all files and ends."""
+    command = ["-m", "braided_benchmarks.chaos", "--child", str(root), "--master", master]
+    return start_child([*command, *trouble.flags, *work.flags], root / "child.log")
+
+
+def _kill_executor(rng: random.Random) -> int:
+    """Kill an executor that this campaign's cluster started; how many were found to kill."""
+    executors = []
+    for process in Path("/proc").iterdir():
+        try:
+            command = (process / "cmdline").read_bytes()
+            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            grandparent = int(Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        mine = os.getpid() in (parent, grandparent)  # campaign -> worker -> executor
+        if mine and b"CoarseGrainedExecutorBackend" in command:
+            executors.append(int(process.name))
+    if not executors:
+        return 0
+    os.kill(rng.choice(executors), signal.SIGKILL)
+    return 1
+
+
+def compare(root: Path, work: Work) -> tuple[int, int, int]:
+    """Missing and doubled rows against DuckDB, and how many there should be."""
+    got: Counter[Any] = Counter()
+    for path in [*committed_files(root / "out"), *(root / "owed").glob("*.parquet")]:
+        table = pq.read_table(path, columns=list(work.columns))
+        got.update(zip(*(table[c].to_pylist() for c in work.columns), strict=True))
+    wanted = Counter(_asked(root, work, work.wanted))
+    return (wanted - got).total(), (got - wanted).total(), wanted.total()
+
+
+def live(root: Path, work: Work) -> Live | None:
+    """What the state holds at the end, if that can be told from the input."""
+    if work.live is None:
+        return None
+    (wanted, seen), *_ = _asked(root, work, work.live)
+    return Live(int((root / "live").read_text()), int(wanted), int(seen))
+
+
+def _asked(root: Path, work: Work, question: str) -> list[tuple[Any, ...]]:
+    """DuckDB's answer, over all input."""
+    with duckdb.connect() as db:
+        for name in work.schemas:
+            db.register(name, pq.read_table(root / name))
+        found: list[tuple[Any, ...]] = db.sql(question).fetchall()
+        return found
+
+
+def child(root: Path, master: str, trouble: Trouble, work: Work) -> None:
+    """Run the join to its end."""
+    from pyspark.sql import DataFrame  # noqa: PLC0415
+
+    import braided as bd  # noqa: PLC0415
+    from braided.spark import pipeline  # noqa: PLC0415
+
+    settings = {
+        "spark.master": master,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "1g",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.5",
+        "spark.speculation.quantile": "0.5",
+    }
+    spark = bd.spark.session("chaos", **settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    frames = {
+        name: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / name))
+        for name, schema in work.schemas.items()
+    }
+    if trouble.flags:  # in a first stage, too: what it hands on is packed in the same task
+        plain = pipeline._callable
+        pipeline._callable = lambda packer: _behind(plain(packer), _troubled(root, trouble), packer)
+    joined: DataFrame = bd.spark.join(work.query(), frames, buckets=4)
+    if trouble.flags:
+        joined = joined.mapInArrow(_troubled(root, trouble), joined.schema)
+    writer = joined.writeStream.format("parquet").option("path", str(root / "out"))
+    streaming = (
+        writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
+    )
+    streaming.awaitTermination()
+    if work.query().memory is not None:
+        told = [json.loads(p.json)["observedMetrics"]["braided"] for p in streaming.recentProgress]
+        cold = [sum(_spilled(work, v) for v in report["buckets"]) for report in told]
+        (root / "spilled").write_text(str(max(cold, default=0)))
+    if work.defer:
+        bd.spark.finish(str(root / "checkpoint")).write.mode("overwrite").parquet(str(root / "owed"))
+    if work.live is not None:
+        rows = bd.spark.inspect_state(str(root / "checkpoint")).rows
+        (root / "live").write_text(str(sum(rows.values())))
+    spark.stop()
+
+
+def _spilled(work: Work, numbers: list[int | None]) -> int:
+    """Rows in a bucket's cold groups, out of its numbers."""
+    from braided.spark.measures import names  # noqa: PLC0415
+
+    named = zip(names(work.query().names), numbers, strict=False)
+    return sum(n or 0 for name, n in named if name.endswith(".spilled_rows"))
+
+
+def _troubled(root: Path, trouble: Trouble) -> Pass:
+    """Pass rows on; in some batches the first attempt of a task dies behind its work, or does not end."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415
+
+        yield from batches
+        context = TaskContext.get()
+        if context is None:
+            return
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        first, slow = context.attemptNumber() == 0, batch % 3 == 2 and context.partitionId() == 0
+        if first and trouble.suicide and batch % 3 == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif first and trouble.dawdle and slow:
+            (root / f"dawdling-{batch}").write_text(str(os.getpid()))
+            time.sleep(8)
+        elif slow and _alive(root / f"dawdling-{batch}"):
+            (root / f"second-attempt-{batch}").touch()
+
+    return pass_on
+
+
+def _behind(pack: Pass, trouble: Pass, packer: Any) -> Pass:
+    """What packs rows between two stages, with trouble behind it; other packing as it is."""
+    return (lambda batches: trouble(pack(batches))) if type(packer).__name__ == "Repacker" else pack
+
+
+def _alive(note: Path) -> bool:
+    """Whether the process that left this note still runs."""
+    return note.exists() and Path(f"/proc/{note.read_text()}").exists()
+
+
+def main() -> None:
+    """The campaign, from the command line."""
+    options = argparse.ArgumentParser(description="Kill a running join; nothing may be missing or doubled.")
+    options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--batches", type=int, default=60)
+    options.add_argument("--executor-kills", type=int, default=0, help="needs the master cluster")
+    options.add_argument("--suicide", action="store_true", help="workers kill themselves, too")
+    options.add_argument("--dawdle", action="store_true", help="tasks wait until a second attempt runs")
+    options.add_argument("--master", default="local[2,4]", help='Spark\'s master, or "cluster"')
+    options.add_argument("--keys", type=int, choices=LAST_KEY, default=1, help="two make two stages")
+    options.add_argument("--promises", action="store_true", help="punctuated streams without windows")
+    options.add_argument("--limit", type=int, default=0, help="bytes of memory")
+    options.add_argument("--defer", action="store_true", help="with a limit: merges wait")
+    options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    trouble = Trouble(given.suicide, given.dawdle)
+    work = Promised() if given.promises else Windowed(given.keys, given.limit, given.defer)
+    if given.child is not None:
+        child(given.child, given.master, trouble, work)
+        return
+    with tempfile.TemporaryDirectory(prefix="braided-chaos-") as folder:
+        report = campaign(
+            Path(folder), kills=given.kills, seed=given.seed, batches=given.batches, trouble=trouble,
+            executor_kills=given.executor_kills, master=given.master, work=work,
+        )  # fmt: skip
+    print(report)
+    sys.exit(0 if report.right else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""What the index operations cost on this machine: measured once, kept in a file.
+
+The real kernels run over a grid of window sizes and numbers of keys; the costs are the non-negative figures
+that explain the times best, in relative terms. The file's name holds the processor and a digest of the
+kernels, so another machine or version measures anew. Without a place to write, a process measures for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+from braided.engine.kernels import index, probe, tables
+from braided.engine.kernels.hashing import hash_words
+from braided.engine.kernels.pointers import digest
+from braided.engine.kernels.tables import LOOKED, MATCHES, PROBES
+from braided.engine.sides.side import Rows, SideState
+from braided.policies.index_cost import Costs, Load, hash_terms, scan_terms
+
+_ROWS = (64, 256, 1_024, 4_096)
+_KEYS = (4, 10, 40, 160)
+_INSIDE = (0.5, 0.1)  # parts of the stored rows that are inside the time bounds
+_PROBES = 512
+_BLOCKS = (1, 16)
+_REPEATS = 9
+Point: TypeAlias = tuple[tuple[float, ...], float]  # how often each operation was done, nanoseconds
+_SCHEMA = pa.schema([("k", pa.int64())])
+
+
+@functools.cache
+def machine_costs() -> Costs:
+    """The costs on this machine, from the file if there is one."""
+    path = costs_file()
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        kept = json.loads(path.read_text())
+        if len(kept) == len(dataclasses.fields(Costs)) and all(0 <= float(v) < 1e6 for v in kept.values()):
+            return Costs(**kept)
+    return calibrate()
+
+
+def calibrate() -> Costs:
+    """Measure now, and keep it."""
+    costs = measure()
+    path = costs_file()
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".draft", delete=False) as draft:
+            draft.write(json.dumps(dataclasses.asdict(costs)) + "\n")
+        Path(draft.name).rename(path)
+    return costs
+
+
+def costs_file() -> Path:
+    """Where this machine's costs are kept: below `BRAIDED_CACHE_DIR`, else the user's cache folder."""
+    given = os.environ.get("BRAIDED_CACHE_DIR")
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a container's user may have no home
+        home = Path(tempfile.gettempdir())
+    return Path(given or home / "braided") / f"index-costs-{_machine()}.json"
+
+
+def measure() -> Costs:
+    """Run the kernels over the grid."""
+    rng = np.random.default_rng(1)
+    hash_: list[Point] = []
+    scan: list[Point] = []
+    call_ns = _call_ns(rng)
+    for rows, keys, inside, blocks in itertools.product(_ROWS, _KEYS, _INSIDE, _BLOCKS):
+        for scanned, points in ((False, hash_), (True, scan)):
+            trial = Trial(scanned=scanned, bounds_us=round(rows * inside))
+            trial.probed.append(random_rows(rng, rows, keys))
+            seconds = _usual(partial(_probe_seconds, trial, rng, rows, keys, blocks))
+            load = dataclasses.replace(trial.load(), probes=_PROBES, blocks=blocks)
+            terms = scan_terms(load) if scanned else hash_terms(load)[1:]
+            points.append((terms, max(100.0, 1e9 * seconds - call_ns)))
+    return Costs(_insert_ns(rng), *_fit(hash_), *_fit(scan), *_fit(_stores(rng)))
+
+
+def _probe_seconds(trial: Trial, rng: np.random.Generator, rows: int, keys: int, blocks: int) -> float:
+    """New keys and times at each call: a processor remembers how branches went, and would look too fast."""
+    start = trial.probing.count
+    times = np.sort(rng.integers(rows // 2, rows, _PROBES))  # among the newer half of what is stored
+    trial.probing.append(dataclasses.replace(random_rows(rng, _PROBES, keys), times=times))
+    return trial.probe_seconds(start, blocks)
+
+
+def _call_ns(rng: np.random.Generator) -> float:
+    """Calling the kernel at all."""
+    trial = Trial(scanned=True)
+    trial.probing.append(random_rows(rng, 1, 1))
+    return 1e9 * _usual(trial.probe_seconds)
+
+
+class Trial:
+    """Rows of one side looked up in another: the half-join's kernel, and nothing else."""
+
+    def __init__(self, *, scanned: bool, bounds_us: int = 1 << 40) -> None:
+        """Rows match if their times differ by at most `bounds_us`, the probing row's being later or equal."""
+        self.probing = SideState("probing", _SCHEMA)
+        self.probed = SideState("probed", _SCHEMA, scanned=scanned)
+        self.tally = np.zeros((2, 2, tables.TALLY_COLUMNS), np.int64)
+        self._bounds = np.array([[0, 0], [bounds_us, 0]])
+        self._levels = np.empty((2, tables.level_rows(2), probe.BLOCK_ROWS), np.int64)
+        self._out = np.zeros((2, 1 << 16), np.int32)
+
+    def probe_seconds(self, start: int = 0, blocks: int = 1) -> float:
+        """Let the probing rows from a position on probe once, in so many blocks; how long it takes."""
+        sides = np.zeros((2, tables.SIDE_COLUMNS), np.int64)
+        self.probing.describe(sides[0], 0)
+        self.probed.describe(sides[1], self.probed.count)
+        orders = np.array([[0, 1], [1, 0]])
+        cuts = np.linspace(start, self.probing.count, blocks + 1).astype(np.int64)
+        segments = np.array([[0, a, b, 0, self.probed.count] for a, b in itertools.pairwise(cuts)])
+        cursor, walking = np.zeros(3, np.int64), np.zeros(2, np.int64)
+        rations = np.full((2, 2), tables.EVERYONE)
+        began = time.process_time()
+        while cursor[0] < blocks:
+            probe.enumerate_combinations(
+                sides, orders, self._bounds, segments, cursor, self._levels, walking, rations, self.tally,
+                self._out,
+            )  # fmt: skip
+        return time.process_time() - began
+
+    def load(self) -> Load:
+        """What the probes met so far."""
+        probes, matches, looked = (int(self.tally[0, 1, n]) for n in (PROBES, MATCHES, LOOKED))
+        return Load(probes, 0, looked / probes, looked / probes, matches / probes)
+
+
+def random_rows(rng: np.random.Generator, rows: int, keys: int, *, start: int = 0) -> Rows:
+    """Rows with random keys, one per unit of time from `start` on."""
+    numbers = rng.integers(0, keys, rows)
+    hashes = np.empty(rows, np.int64)
+    hash_words(numbers, hashes)
+    return Rows(pa.record_batch({"k": numbers}), hashes, np.arange(start, start + rows, dtype=np.int64))
+
+
+def _insert_ns(rng: np.random.Generator) -> float:
+    """Linking a row."""
+    rows = 4_096
+    hashes = random_rows(rng, rows, 1_024).hashes
+    link, head = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
+
+    def linked() -> float:
+        began = time.process_time()
+        index.insert(hashes, link, head, 64 - 12, 0, 0, rows)
+        return time.process_time() - began
+
+    return max(0.1, 1e9 * _usual(linked) / rows)
+
+
+def _stores(rng: np.random.Generator) -> list[Point]:
+    """Batches of rows that enter a side without an index and leave it again; one row probes each time.
+
+    Windows longer and shorter than a batch: a part of a batch that stays costs more than none.
+    """
+    points: list[Point] = []
+    for rows, window in itertools.product((64, 512, 4_096), (4.0, 0.1)):
+        trial = Trial(scanned=True, bounds_us=0)
+
+        def store(trial: Trial = trial, rows: int = rows, window: int = round(rows * window)) -> float:
+            entering = random_rows(rng, rows, 64, start=trial.probed.count)
+            trial.probing.append(random_rows(rng, 1, 64))
+            began = time.process_time()
+            trial.probed.expire(int(entering.times[0]) - window)
+            trial.probed.append(entering)
+            stored = time.process_time() - began
+            return stored + trial.probe_seconds(trial.probing.count - 1)
+
+        # growing and moving to the front come now and then, and count: a mean, but for what disturbs
+        seconds = np.sort([store() for _ in range(3 * _REPEATS)])[: -_REPEATS // 4]
+        points.append(((1.0, float(rows)), 1e9 * float(seconds.mean())))
+    return points
+
+
+def _usual(seconds: Callable[[], float]) -> float:
+    """What it usually takes."""
+    return float(np.median([seconds() for _ in range(_REPEATS)]))
+
+
+def _fit(points: list[Point]) -> Iterator[float]:
+    """Costs per operation with the smallest relative errors; one that would be negative is nothing."""
+    terms = np.array([t for t, _ in points]) / np.array([[ns] for _, ns in points])
+    used = np.ones(terms.shape[1], np.bool_)
+    costs = np.zeros(terms.shape[1])
+    while True:
+        costs[:] = 0
+        costs[used] = np.linalg.lstsq(terms[:, used], np.ones(len(points)), rcond=None)[0]
+        if (costs >= 0).all():
+            return iter(costs.tolist())
+        used &= costs > 0
+
+
+@functools.cache
+def _machine() -> str:
+    """The processor, and the kernels it runs."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next((line for line in lines if line.startswith("model name")), processor)
+    named = f"{platform.node()} {processor} {numba.__version__} {digest()}"
+    return hashlib.sha256(named.encode()).hexdigest()[:16]

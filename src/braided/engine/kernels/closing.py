@@ -1,0 +1,124 @@
+"""Which keys are closed, and which stored rows have a key: what purging asks, key by key.
+
+A key is its hash and a second hash (`checks`); keys that hash without collisions have none, and their hashes
+are handed in twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braided.engine.kernels.index import slot_of
+from braided.engine.kernels.pointers import inlined, kernel
+
+
+@inlined
+def _after(values, limit):
+    """How many of some sorted values are at most the limit; no branch depends on them."""
+    low, rows = 0, values.shape[0]
+    while rows > 0:
+        half = (rows + 1) >> 1
+        low += half * (values[low + half - 1] <= limit)
+        rows -= half
+    return low
+
+
+@kernel
+def in_intervals(lows, highs, values, out):
+    """Which values lie in one of some intervals that are sorted and apart."""
+    for i in range(values.shape[0]):
+        at = _after(lows, values[i])
+        out[i] |= at > 0 and values[i] <= highs[at - 1]
+
+
+@kernel
+def in_pairs(hashes, checks, some_hashes, some_checks, out):
+    """Which pairs are among some sorted ones."""
+    for i in range(some_hashes.shape[0]):
+        at = _after(hashes, some_hashes[i]) - 1
+        while at >= 0 and hashes[at] == some_hashes[i]:
+            out[i] |= checks[at] == some_checks[i]
+            at -= 1
+
+
+CLOSED, FORGOTTEN = 1, 2
+
+
+@inlined
+def _slot(hashes, checks, states, shift, hash_, check):
+    """Where a key is in a table of keys, or would be; at least one slot is free (its state is 0)."""
+    slot = slot_of(hash_, shift)
+    while states[slot] != 0 and not (hashes[slot] == hash_ and checks[slot] == check):
+        slot = (slot + 1) & (states.shape[0] - 1)
+    return slot
+
+
+@kernel
+def states_of(hashes, checks, states, shift, some_hashes, some_checks, out):
+    """The states of some keys in a table; 0 if they are not there."""
+    for i in range(some_hashes.shape[0]):
+        out[i] = states[_slot(hashes, checks, states, shift, some_hashes[i], some_checks[i])]
+
+
+@kernel
+def set_states(hashes, checks, states, shift, some_hashes, some_checks, state):
+    """Enter keys with a state; how many are new in the table, and how many have another state now."""
+    new = changed = 0
+    for i in range(some_hashes.shape[0]):
+        slot = _slot(hashes, checks, states, shift, some_hashes[i], some_checks[i])
+        new += states[slot] == 0
+        changed += states[slot] != state
+        hashes[slot], checks[slot], states[slot] = some_hashes[i], some_checks[i], state
+    return new, changed
+
+
+@kernel
+def move(hashes, checks, states, to_hashes, to_checks, to_states, shift):
+    """Enter all keys of a table into another, that has none."""
+    for i in range(states.shape[0]):
+        if states[i] != 0:
+            slot = _slot(to_hashes, to_checks, to_states, shift, hashes[i], checks[i])
+            to_hashes[slot], to_checks[slot], to_states[slot] = hashes[i], checks[i], states[i]
+
+
+@kernel
+def first_ones(hashes, checks, table, shift, out):
+    """Which keys come for the first time; `table` has more slots than there are keys, all -1."""
+    slots = table.shape[0]
+    for i in range(hashes.shape[0]):
+        slot = slot_of(hashes[i], shift)
+        while table[slot] >= 0 and not (
+            hashes[table[slot]] == hashes[i] and checks[table[slot]] == checks[i]
+        ):
+            slot = (slot + 1) & (slots - 1)
+        out[i] = table[slot] < 0
+        if out[i]:
+            table[slot] = i
+
+
+@kernel
+def held(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks, out):
+    """Whether any row of some keys is stored and not gone."""
+    for i in range(some_hashes.shape[0]):
+        p = np.int64(head[slot_of(some_hashes[i], shift)])
+        found = False
+        while p >= first and not found:
+            q = p - base
+            found = hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]
+            p = np.int64(link[q])
+        out[i] = found
+
+
+@kernel
+def mark_gone(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks):
+    """Mark all stored rows of some keys as gone; how many were not."""
+    marked = 0
+    for i in range(some_hashes.shape[0]):
+        p = np.int64(head[slot_of(some_hashes[i], shift)])
+        while p >= first:
+            q = p - base
+            if hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]:
+                gone[q] = True
+                marked += 1
+            p = np.int64(link[q])
+    return marked

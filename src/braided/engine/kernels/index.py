@@ -1,0 +1,72 @@
+"""A chained hash index over flat arrays: insert, undo, expire.
+
+Rows of one side lie at positions `first <= p < count`, in order of arrival; position p is stored
+at `p - base` of each array. `head[slot]` is the newest row of a slot, `link` of a row the next
+older one. Positions only fall along a chain.
+
+    insert k1 at 0, k2 at 1, k1 at 2      head: slot(k1) -> 2, slot(k2) -> 1
+                                          link: 2 -> 0, 1 -> none, 0 -> none
+    expire position 0 (first = 1)         the chain 2 -> 0 ends at 2, because 0 < first
+
+So expiring in order of arrival costs nothing per chain: raise `first`. A chain is left at the first
+position below it. Moving the arrays' contents to the front raises `base` and changes no link.
+Inserting the rows of a failed batch is undone by unlinking them backwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braided.engine.kernels.pointers import inlined, kernel
+
+UNLINKED = -2  # the link of a row that is stored but never found (its key is null)
+
+
+@inlined
+def slot_of(key_hash, shift):
+    """The slot of a hash: its highest bits."""
+    return np.int64(np.uint64(key_hash) >> np.uint64(shift))
+
+
+@kernel
+def insert(hashes, link, head, shift, base, start, stop):
+    """Link rows start..stop, except those marked `UNLINKED`."""
+    for p in range(start, stop):
+        if link[p - base] != UNLINKED:
+            slot = slot_of(hashes[p - base], shift)
+            link[p - base] = head[slot]
+            head[slot] = p
+
+
+@kernel
+def undo(hashes, link, head, shift, base, start, stop):
+    """Unlink rows start..stop, the newest of all, newest first."""
+    for p in range(stop - 1, start - 1, -1):
+        slot = slot_of(hashes[p - base], shift)
+        if head[slot] == p:
+            head[slot] = link[p - base]
+
+
+@kernel
+def expired_prefix(times, oldest):
+    """How many times at the front are before `oldest`."""
+    n = 0
+    while n < times.shape[0] and times[n] < oldest:
+        n += 1
+    return n
+
+
+@kernel
+def last_fall(times, newest):
+    """Where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
+    falls = 0  # most batches are in order, which takes a few vector instructions to see
+    for i in range(1, times.shape[0]):
+        falls += times[i] < times[i - 1]
+    if falls == 0 and (times.shape[0] == 0 or times[0] >= newest):
+        return -1
+    found = -1
+    for i in range(times.shape[0]):
+        if times[i] < newest:
+            found = i
+        newest = max(newest, times[i])
+    return found

@@ -1,0 +1,136 @@
+"""Which side has an index: before each batch, every side's policy hears what the batch will ask of it.
+
+Known then: how many rows arrive, how many are stored, and over which span of time, so also how many of them
+lie inside the bounds of a probe. How many have a probe's key is taken from the batches before, fading by half
+with each, or in a first large batch from samples of the arriving keys. An index decides how rows are found,
+never which; it changes only here, before anything is stored, so that a batch can be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from braided.engine.kernels.index import last_fall
+from braided.engine.kernels.probe import BLOCK_ROWS
+from braided.engine.operators.mjoin import SIDE_MEMORIES, Learned
+from braided.engine.sides.side import Rows, SideState
+from braided.policies.arrays import Int64s
+from braided.policies.choice import Policies
+from braided.policies.index.fixed import Fixed
+from braided.policies.index_cost import Load
+from braided.query.bounds import INFINITE_US
+
+Matrix: TypeAlias = tuple[tuple[int, ...], ...]
+_FADING = 0.5
+_OTHER_KEYS = 0.75  # rows of other keys on a chain, in an index with a slot per row
+_SAMPLE = 256
+
+# what is remembered of a side: rows of other streams that came, their probes here, and summed over the probes
+# the stored rows they were compared with by key, and those of them that had it
+ARRIVED, PROBES, COMPARED, SAME_KEY = range(SIDE_MEMORIES)
+
+
+def choose(
+    policies: Policies,
+    learned: Learned,
+    sides: Sequence[SideState | None],
+    arriving: Sequence[Rows | None],
+    bounds_us: Matrix,
+) -> None:
+    """Give every side the index for the batch that is about to be stored."""
+    counts = [0 if rows is None else len(rows) for rows in arriving]
+    for i, side in enumerate(sides):
+        policy, now = policies.index(i), learned.choices[i]
+        if side is None:
+            continue
+        if not isinstance(policy, Fixed):
+            load = _expected(learned, i, side, counts, arriving, bounds_us)
+            if load is not None:
+                learned.choices[i] = chosen = policy.choose(load, now, side.rows)
+                if chosen.scanned != now.scanned:
+                    learned.index_changes[i] += 1
+        side.scan(learned.choices[i].scanned)
+
+
+def learn(
+    policies: Policies,
+    learned: Learned,
+    before: Learned,
+    sides: Sequence[SideState | None],
+    arrived: Sequence[int],
+) -> None:
+    """Remember what a batch asked of the sides that choose; `before` is what was known when it began."""
+    if all(isinstance(policies.index(i), Fixed) for i in range(len(sides))):
+        return
+    everything = sum(arrived)
+    counts = [
+        (getattr(learned, n) - getattr(before, n)).sum(axis=0).tolist()
+        for n in ("probes", "offered", "looked", "same_key")
+    ]
+    for i, side in enumerate(sides):
+        probes, offered, looked, same_key = (count[i] for count in counts)
+        if side is not None and probes:
+            fresh = everything - arrived[i], probes, looked if side.scanned else offered, same_key
+            learned.memories[i] = learned.memories[i] * _FADING + fresh
+
+
+def _expected(
+    learned: Learned,
+    stream: int,
+    side: SideState,
+    counts: Sequence[int],
+    arriving: Sequence[Rows | None],
+    bounds_us: Matrix,
+) -> Load | None:
+    """What a batch will ask of a side; None if nothing can be said of it."""
+    coming = sum(counts) - counts[stream]
+    if not coming:
+        return None
+    seen = learned.memories[stream].tolist()
+    share = seen[SAME_KEY] / seen[COMPARED] if seen[COMPARED] else _sampled(arriving, stream)
+    if share is None:
+        return None
+    probes = coming * (seen[PROBES] / max(1.0, seen[ARRIVED]) if seen[PROBES] else 1.0)
+    stored = side.rows + counts[stream]
+    others = [i for i, n in enumerate(counts) if n and i != stream]
+    reach_us = max(bounds_us[stream][i] + bounds_us[i][stream] for i in others)
+    inside = stored * _part_inside(side, arriving[stream], reach_us)
+    blocks = max(1.0, probes / BLOCK_ROWS)
+    return Load(probes, counts[stream], inside, stored * share + _OTHER_KEYS, inside * share, blocks)
+
+
+def _part_inside(side: SideState, entering: Rows | None, reach_us: int) -> float:
+    """The part of a side's rows that a scan looks at: those inside the time bounds of a probe."""
+    if not side.ordered or reach_us >= INFINITE_US:
+        return 1.0
+    stored = side.times_between(side.first, side.count)
+    new = entering.times if entering is not None else stored[:0]
+    oldest = int(stored[0]) if len(stored) else int(new[0]) if len(new) else 0
+    newest = int(stored[-1]) if len(stored) else oldest
+    if len(new) and last_fall(new, newest) >= 0:
+        return 1.0
+    span = (int(new[-1]) if len(new) else newest) - oldest
+    return min(1.0, max(0, reach_us) / span) if span > 0 else 1.0
+
+
+def _sampled(arriving: Sequence[Rows | None], stream: int) -> float | None:
+    """The share of pairs of arriving rows with equal keys, by samples; None of a small batch."""
+    mine = arriving[stream]
+    others = [r for i, r in enumerate(arriving) if i != stream and r is not None and len(r) >= _SAMPLE]
+    if mine is None or len(mine) < _SAMPLE or not others:
+        return None
+    keys, numbers = np.unique(_some(mine.hashes), return_counts=True)
+    shares = []
+    for rows in others:
+        theirs = _some(rows.hashes)
+        found = np.searchsorted(keys, theirs) % len(keys)
+        equal = float(numbers[found][keys[found] == theirs].sum())
+        shares.append(equal / len(theirs) / float(numbers.sum()))
+    return max(shares)
+
+
+def _some(values: Int64s) -> Int64s:
+    return values[:: max(1, len(values) // _SAMPLE)]

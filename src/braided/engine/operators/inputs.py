@@ -1,0 +1,115 @@
+"""The inputs of an operator: a stream's rows, or intermediate rows that lower operators made of several.
+
+An intermediate row holds the stored columns of its components side by side (`stream.column`), and behind them
+each component's time. It is stored like any row, under the key of the operator above:
+
+- its *time* is the newest of its components'. What the kernel compares by it is necessary for the bounds of
+  all pairs (see `Bounds.between`), and `combining` compares the pairs themselves afterwards;
+- its *end* is the earliest `time + retention` of its components: once the watermark has passed that, one of
+  them can meet no row to come, so the intermediate cannot either. It expires with its first
+  expiring component.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from braided.engine.operators.layout import Layout
+from braided.engine.sides.keys import KeyFormat
+from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.policies.arrays import Int32s, Int64s
+from braided.query.bounds import INFINITE_US
+from braided.query.join_graph import Attribute, ColumnName, JoinGraph
+from braided.query.plan_tree import Plan, label
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input: the streams below it, and where their columns and times are in its stored rows."""
+
+    node: Plan
+    streams: tuple[str, ...]
+    schema: pa.Schema
+    places: Mapping[ColumnName, int]
+    timed: tuple[str, ...]  # the streams that have times
+    times: Mapping[str, int]  # where they are; empty for a stream, whose rows have their own
+    lineage: Mapping[Plan, int]  # where the partition groups are that rows came from, if they are carried
+
+    @property
+    def name(self) -> str:
+        """As statistics and files call it."""
+        return label(self.node)
+
+    @functools.cached_property
+    def leaf(self) -> bool:
+        """Whether it is a stream."""
+        return isinstance(self.node, str)
+
+    def times_of(self, stream: str, side: SideState, positions: Int32s) -> Int64s:
+        """The times of a component of some rows."""
+        if self.leaf:
+            return side.times_at(positions)
+        return np.asarray(side.payload.gather(positions, [self.times[stream]])[0].to_numpy())
+
+    def key(self, graph: JoinGraph, attributes: Sequence[Attribute]) -> list[int]:
+        """Where the columns of some attributes are."""
+        return [self.places[graph.source(a, self.node)] for a in attributes]
+
+
+def leaf(layout: Layout) -> Input:
+    """A stream's rows."""
+    name = layout.stream.name
+    places = {(name, column): place for place, column in enumerate(layout.columns)}
+    timed = (name,) if layout.stream.time is not None else ()
+    return Input(name, (name,), layout.stored_schema, places, timed, {}, {})
+
+
+def intermediate(node: tuple[Plan, ...], inputs: Sequence[Input], *, lineage: bool = False) -> Input:
+    """What an operator makes of its inputs; with `lineage` rows tell the partition groups they came from."""
+    fields: list[tuple[str, pa.DataType]] = []
+    places: dict[ColumnName, int] = {}
+    for source in inputs:
+        for (stream, column), place in source.places.items():
+            places[stream, column] = len(fields)
+            fields.append((f"{stream}.{column}", source.schema.field(place).type))
+    timed = tuple(s for source in inputs for s in source.timed)
+    times = {stream: len(fields) + i for i, stream in enumerate(timed)}
+    fields += [(stream, pa.int64()) for stream in timed]
+    below = [n for source in inputs for n in source.lineage]
+    carried = {n: len(fields) + i for i, n in enumerate([*below, node])} if lineage else {}
+    fields += [(f"group of {label(n)}", pa.int16()) for n in carried]
+    streams = tuple(s for source in inputs for s in source.streams)
+    return Input(node, streams, pa.schema(fields), places, timed, times, carried)
+
+
+def described(node: Plan, layouts: Mapping[str, Layout]) -> Input | None:
+    """What rows of a node look like, whoever makes them; None until the schemas below it are known."""
+    if isinstance(node, str):
+        return leaf(layouts[node]) if node in layouts else None
+    inputs = [source for child in node if (source := described(child, layouts)) is not None]
+    return intermediate(node, inputs) if len(inputs) == len(node) else None
+
+
+def stored_rows(
+    source: Input,
+    batch: pa.RecordBatch,
+    keys: KeyFormat,
+    key: Sequence[int],
+    retention_us: Mapping[str, int],
+    *,
+    purges: bool,
+) -> Rows:
+    """Intermediate rows as a side takes them, from their stored columns."""
+    newest = np.full(batch.num_rows, 0 if not source.timed else BOTTOMLESS_US, np.int64)
+    ends = np.full(batch.num_rows, INFINITE_US, np.int64)
+    for stream, place in source.times.items():
+        at = np.asarray(batch.column(place).to_numpy())
+        newest, ends = np.maximum(newest, at), np.minimum(ends, at + retention_us[stream])
+    columns = [batch.column(k) for k in key]
+    checks = keys.checks(columns) if purges and not keys.exact else None
+    return Rows(batch, keys.hashes(columns, batch.num_rows), newest, checks=checks, ends=ends)

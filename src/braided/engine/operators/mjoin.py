@@ -1,0 +1,426 @@
+"""The n-ary join operator: the new rows of each stream, in turn, probe all others at once.
+
+Why each combination appears exactly once
+-----------------------------------------
+1. All new rows of a batch are stored and linked first, but a probe sees only the rows of a side
+   below its *visible* position: what was stored before the batch, and the rows of this batch
+   whose turn came earlier. So all rows are totally ordered, whatever the policies choose: by
+   batch, and inside a batch by turn; a buffer's rows have one turn together, or one each.
+2. A combination has one row per stream, so its rows have different turns, and exactly one of
+   them is last in that order. In that row's turn all its other rows are visible, so it is found;
+   in the turn of any other of its rows, that last row is not visible, so it is not found.
+3. In that turn the search meets it once: the driver row is taken once, and at each level each stored
+   row with its key is met once along one chain. The probe order only changes the order of the levels;
+   the condition on a set of rows does not depend on it.
+4. A row that is not stored any more was forgotten because no row still to come could meet it inside
+   the bounds (see `state.side`), so nothing is lost. A hash collision may be found, and is dropped
+   by comparing the true keys; nothing else is dropped, so nothing is wrong.
+
+Hence the result is the definition's bag for every batching, driver-stream order and probe order. Where only a
+share of the rows may probe, it is a subset: who may is drawn by lot, a seeded hash of batch, key and times,
+so it depends on the rows and not on their order.
+
+With count windows rows are stored only once the watermark has passed them (see `runtime.settling`),
+so both sides of "which rows are newer, at `now`" are known when a combination is found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from braided.engine.kernels.alternate import alternate
+from braided.engine.kernels.hashing import first_lot
+from braided.engine.kernels.probe import BLOCK_ROWS, count_matches, enumerate_combinations
+from braided.engine.kernels.tables import (
+    DRIVER,
+    EVERYONE,
+    LOOKED,
+    MATCHES,
+    OFFERED,
+    PROBES,
+    SAME_KEY,
+    SEEN,
+    SIDE_COLUMNS,
+    START,
+    STOP,
+    TALLY_COLUMNS,
+    VISIBLE,
+    level_rows,
+)
+from braided.engine.sides.side import SideState
+from braided.policies.arrays import Int64s
+from braided.policies.choice import Policies
+from braided.policies.decisions import BufferPolicy, Choice, ProbePlan, Rations, RowPolicy, Turn, next_buffer
+from braided.policies.estimates import Estimates
+from braided.policies.index.fixed import Fixed as FixedIndex
+from braided.query.bounds import Bounds
+
+_MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
+_SEGMENTS = 4096  # how many are made at a time when streams alternate
+_PROFILE_EVERY = 64
+SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
+_FRACTION = (1 << 53) - 1
+_PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
+
+Positions = npt.NDArray[np.int32]  # one row of positions per stream
+Ration = Callable[[Turn], Rations | None]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The new rows of one stream in a batch: positions start..stop of its side."""
+
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A driver stream's turn, and what was known when it was decided."""
+
+    turn: Turn
+    plan: ProbePlan
+
+
+@dataclass
+class Learned:
+    """What the operator remembers from batch to batch: counts of all half-joins, and what to decide on."""
+
+    probes: Int64s
+    same_key: Int64s
+    matches: Int64s
+    looked: Int64s
+    offered: Int64s
+    seen_rows: Int64s
+    estimates: Estimates
+    switches: int = 0
+    profile_probes: int = 0
+    driven_rows: int = 0
+    batches: int = 0
+    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    profiles: dict[int, Int64s] = field(default_factory=dict)
+    turns: tuple[Decided, ...] = ()
+    choices: list[Choice] = field(default_factory=list)
+    index_changes: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
+    memories: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, SIDE_MEMORIES)))
+
+    @classmethod
+    def nothing(cls, streams: int, policies: Policies) -> Learned:
+        """Before the first batch."""
+        probes, same_key, matches, looked, offered = np.zeros((5, streams, streams), np.int64)
+        seen, changes = np.zeros((2, streams), np.int64)
+        choices = [policies.index(i).start for i in range(streams)]
+        return cls(
+            probes, same_key, matches, looked, offered, seen, Estimates(streams, policies.given),
+            choices=choices, index_changes=changes, memories=np.zeros((streams, SIDE_MEMORIES)),
+        )  # fmt: skip
+
+    def copy(self) -> Learned:
+        """The same, to go back to."""
+        return dataclasses.replace(
+            self,
+            probes=self.probes.copy(),
+            same_key=self.same_key.copy(),
+            matches=self.matches.copy(),
+            looked=self.looked.copy(),
+            offered=self.offered.copy(),
+            choices=list(self.choices),
+            index_changes=self.index_changes.copy(),
+            memories=self.memories.copy(),
+            seen_rows=self.seen_rows.copy(),
+            estimates=self.estimates.copy(),
+            orders=dict(self.orders),
+            profiles=dict(self.profiles),
+        )
+
+    def probed_since(self, before: Learned) -> int:
+        """How many probes there were since then."""
+        return int(self.probes.sum()) - int(before.probes.sum())
+
+    def kept(self) -> dict[str, Any]:
+        """As plain numbers, for a checkpoint; the last turns and profiles are not part of it."""
+        return {
+            "tallies": [t.tolist() for t in (self.probes, self.same_key, self.matches)],
+            "looked": self.looked.tolist(),
+            "offered": self.offered.tolist(),
+            "choices": [[c.scanned, c.regret_ns] for c in self.choices],
+            "index_changes": self.index_changes.tolist(),
+            "memories": self.memories.tolist(),
+            "estimates": self.estimates.sums.tolist(),
+            "seen_rows": self.seen_rows.tolist(),
+            "switches": self.switches,
+            "profile_probes": self.profile_probes,
+            "driven_rows": self.driven_rows,
+            "batches": self.batches,
+            "orders": [list(self.orders.get(i, ())) for i in range(len(self.probes))],
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from kept numbers; what an older version did not keep starts from nothing."""
+        for mine, given in zip((self.probes, self.same_key, self.matches), kept["tallies"], strict=True):
+            mine[:] = given
+        if kept.get("estimates"):
+            self.estimates.sums[:] = kept["estimates"]
+        self.seen_rows[:] = kept.get("seen_rows", 0)
+        for name in ("looked", "offered", "index_changes", "memories"):
+            getattr(self, name)[:] = kept.get(name, 0)
+        self.choices = [Choice(*c) for c in kept["choices"]] if kept.get("choices") else self.choices
+        for count in ("switches", "profile_probes", "driven_rows", "batches"):
+            setattr(self, count, kept.get(count, 0))
+        self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
+
+
+class FlatJoin:
+    """Enumerates the new combinations of a batch, driver stream by driver stream or row by row."""
+
+    def __init__(self, bounds: Bounds, policies: Policies, number: int = 0) -> None:
+        """`number` tells the operators of a plan apart, so that they draw different lots."""
+        streams = len(bounds.matrix)
+        self.policies = policies
+        self._number = number
+        self.learned = Learned.nothing(streams, policies)
+        self._bounds = np.array(bounds.matrix, np.int64)
+        self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
+        self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
+        self._out: Positions = np.empty((streams, 0), np.int32)
+        self._rations: Rations | None = None
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from kept numbers; an index that is fixed now is not taken from them."""
+        started = self.learned.choices
+        self.learned.restore(kept)
+        for i, choice in enumerate(started):
+            if isinstance(self.policies.index(i), FixedIndex):
+                self.learned.choices[i] = choice
+
+    def pass_over(self, buffers: Sequence[Buffer]) -> None:
+        """Count new rows that cannot meet anything yet, because a stream has brought nothing so far."""
+        self.learned.seen_rows += [b.rows for b in buffers]
+        self.learned.driven_rows += sum(b.rows for b in buffers)
+
+    def combinations(
+        self,
+        sides: Sequence[SideState],
+        buffers: Sequence[Buffer],
+        most_rows: int,
+        ration: Ration | None = None,
+    ) -> Iterator[Positions]:
+        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece.
+
+        With `ration` only some rows may probe: it is asked once, for the whole batch.
+        """
+        if not any(b.rows for b in buffers):
+            return
+        self.learned.seen_rows += [b.rows for b in buffers]
+        self.learned.batches += 1
+        for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
+            side.describe(row, buffer.start)
+        driver = self.policies.driver
+        self._rations = None
+        if ration is not None:
+            self._rations = ration(self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers)))
+        if isinstance(driver, RowPolicy):
+            yield from self._row_by_row(driver, sides, buffers, most_rows)
+        else:
+            yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
+
+    def known(self, waiting: Sequence[int], stored: Sequence[int]) -> tuple[Turn, dict[int, tuple[int, ...]]]:
+        """What is known before a batch is stored, and the order in which each input's rows would probe."""
+        seen = tuple(s + w // 2 for s, w in zip(stored, waiting, strict=True))
+        turn = self._turn(waiting, seen)
+        last = self.learned.orders
+        return turn, {
+            i: self.policies.probe_order.order(i, dataclasses.replace(turn, order=last.get(i, ())))
+            for i in range(len(waiting))
+        }
+
+    def _buffer_by_buffer(
+        self,
+        driver: BufferPolicy,
+        sides: Sequence[SideState],
+        buffers: Sequence[Buffer],
+        most_rows: int,
+    ) -> Iterator[Positions]:
+        visible = [b.start for b in buffers]
+        waiting = [b.rows for b in buffers]
+        decided: list[Decided] = []
+        while any(waiting):
+            stored = tuple(s.seen(v) for s, v in zip(sides, visible, strict=True))
+            turn = self._turn(waiting, stored)
+            chosen = next_buffer(driver, turn)
+            buffer = buffers[chosen]
+            decided.append(self._decide(chosen, turn, buffer, visible))
+            self.learned.switches += 1
+            if not all(
+                v > s.first for i, (s, v) in enumerate(zip(sides, visible, strict=True)) if i != chosen
+            ):
+                self.learned.driven_rows += buffer.rows  # a partner is empty: nothing to find
+            else:
+                segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
+                before = self.learned.probes[chosen].copy(), self.learned.matches[chosen].copy()
+                yield from self._search(segments, *self._orders(decided[-1:], sides, buffers), most_rows)
+                self._learn(chosen, *before, stored)
+            waiting[chosen] = 0
+            visible[chosen] = buffer.stop
+        self.learned.turns = tuple(decided)
+
+    def _row_by_row(
+        self,
+        driver: RowPolicy,
+        sides: Sequence[SideState],
+        buffers: Sequence[Buffer],
+        most_rows: int,
+    ) -> Iterator[Positions]:
+        keys = [
+            driver.keys(side.times_between(b.start, b.stop)) for side, b in zip(sides, buffers, strict=True)
+        ]
+        limits = np.cumsum([len(k) for k in keys])
+        taken = np.array([b.start for b in buffers], np.int64)
+        stops = np.array([b.stop for b in buffers], np.int64)
+        stored = _seen_on_average(sides, buffers)
+        turn = self._turn([b.rows for b in buffers], stored)
+        waiting = [i for i, b in enumerate(buffers) if b.rows]
+        waiting.sort(key=lambda i: (keys[i][0], i))
+        decided = [self._decide(i, turn, buffers[i], stops.tolist()) for i in waiting]
+        segments = np.empty((_SEGMENTS, SEEN + len(sides)), np.int64)
+        flat = np.concatenate(keys)
+        before = self.learned.probes.copy(), self.learned.matches.copy()
+        orders, rations = self._orders(decided, sides, buffers)
+        while made := alternate(flat, limits, taken, stops, segments):
+            self.learned.switches += made
+            yield from self._search(segments[:made], orders, rations, most_rows)
+        for i in waiting:
+            self._learn(i, before[0][i], before[1][i], stored)
+        self.learned.turns = tuple(decided)
+
+    def _turn(self, waiting: Sequence[int], stored: tuple[int, ...]) -> Turn:
+        seen = tuple(self.learned.seen_rows.tolist())
+        return Turn(tuple(waiting), stored, seen, self.learned.estimates.selectivity())
+
+    def _decide(self, driver: int, turn: Turn, buffer: Buffer, visible: Sequence[int]) -> Decided:
+        """The driver stream's probe order and shares, with all that is known."""
+        profile = self._profile(driver, buffer, visible)
+        turn = dataclasses.replace(turn, order=self.learned.orders.get(driver, ()), profile=profile)
+        rations = self._rations
+        order = rations.orders[driver] if rations else self.policies.probe_order.order(driver, turn)
+        self.learned.orders[driver] = order
+        if rations is None:
+            return Decided(turn, ProbePlan(driver, order, (1.0,) * len(order)))
+        return Decided(turn, ProbePlan(driver, order, rations.shares[driver], rations.allowed.get(driver)))
+
+    def _profile(self, driver: int, buffer: Buffer, visible: Sequence[int]) -> Int64s | None:
+        """How many rows of each partner every 64th row (or fewer) matches, with those of earlier buffers."""
+        most = self.policies.probe_order.profile_rows
+        if not most:
+            return None
+        step = max(-(-buffer.rows // most), _PROFILE_EVERY)
+        before = int(self.learned.seen_rows[driver]) - buffer.rows
+        rows = np.arange(buffer.start + -before % step, buffer.stop, step, dtype=np.int64)
+        self._sides[:, VISIBLE] = visible
+        found = np.zeros((len(self._sides), len(rows)), np.int64)
+        for partner in range(len(self._sides)):
+            if partner != driver:
+                count_matches(self._sides, driver, partner, self._bounds, rows, found[partner])
+                self.learned.profile_probes += len(rows)
+        earlier = self.learned.profiles.get(driver, found.T[:0])
+        self.learned.profiles[driver] = profile = np.concatenate([earlier, found.T])[-_PROFILED_ROWS:]
+        return profile
+
+    def _learn(self, driver: int, probes: Int64s, matches: Int64s, stored: tuple[int, ...]) -> None:
+        """What a turn tells of its half-joins, given the counts before it."""
+        self.learned.estimates.add(
+            driver, self.learned.probes[driver] - probes, self.learned.matches[driver] - matches, stored
+        )
+
+    def _room(self, rows: int) -> Positions:
+        """Where results are written; new pages cost more than a small turn's work."""
+        if self._out.shape[1] != rows:
+            self._out = np.empty((len(self._sides), rows), np.int32)
+        return self._out
+
+    def _orders(
+        self, decided: Sequence[Decided], sides: Sequence[SideState], buffers: Sequence[Buffer]
+    ) -> tuple[Int64s, Int64s]:
+        """The plans of driver streams as the kernel takes them: orders, and who may probe."""
+        orders, rations = np.zeros((2, len(self._sides), len(self._sides)), np.int64)
+        rations[:, 1:] = EVERYONE
+        for plan in (d.plan for d in decided):
+            orders[plan.driver] = plan.driver, *plan.order
+            if min(plan.shares) < 1:
+                start = first_lot(
+                    self.policies.seed, (self.learned.batches * 8 + self._number) * 8 + plan.driver
+                )
+                lots_ = sides[plan.driver].lots(start, buffers[plan.driver].start, buffers[plan.driver].stop)
+                later = [_largest_lot(share) for share in plan.shares[1:]]
+                rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0], start), *later
+        return orders, rations
+
+    def _search(
+        self, segments: Int64s, orders: Int64s, rations: Int64s, most_rows: int
+    ) -> Iterator[Positions]:
+        """The combinations that the rows of some segments complete."""
+        streams = len(self._sides)
+        walking = np.zeros(streams, np.int64)
+        cursor: Int64s = np.zeros(3, np.int64)
+        out = self._room(min(most_rows, _MOST_ROWS))
+        drivers = np.unique(segments[:, DRIVER])
+        done = self.learned.driven_rows
+        before = np.concatenate([[0], np.cumsum(segments[:, STOP] - segments[:, START])])
+        while cursor[0] < len(segments):
+            tally = np.zeros((streams, streams, TALLY_COLUMNS), np.int64)
+            found = enumerate_combinations(
+                self._sides,
+                orders,
+                self._bounds,
+                segments,
+                cursor,
+                self._levels,
+                walking,
+                rations,
+                tally,
+                out,
+            )
+            for driver in drivers:
+                partners = orders[driver, 1:]
+                self.learned.probes[driver, partners] += tally[driver, 1:, PROBES]
+                self.learned.same_key[driver, partners] += tally[driver, 1:, SAME_KEY]
+                self.learned.matches[driver, partners] += tally[driver, 1:, MATCHES]
+                self.learned.looked[driver, partners] += tally[driver, 1:, LOOKED]
+                self.learned.offered[driver, partners] += tally[driver, 1:, OFFERED]
+            here = cursor[0]
+            begun = cursor[1] - segments[here, START] if here < len(segments) and cursor[1] else 0
+            self.learned.driven_rows = done + int(before[here] + begun)
+            if found:
+                yield out[:, :found].copy()
+
+
+def _seen_on_average(sides: Sequence[SideState], buffers: Sequence[Buffer]) -> tuple[int, ...]:
+    """What a row is compared with: all that was stored, and on average half of what the batch brings."""
+    return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
+
+
+def _lot_of_share(lots: Int64s, share: float, start: int) -> int:
+    """The largest lot that may probe, so that this share of the rows do, on average over batches.
+
+    Half a row is one row every other time, by lot: rounded down, a budget of few rows would be left unused.
+    """
+    rows = int(share * len(lots) + (int(start) & _FRACTION) / (_FRACTION + 1))
+    if rows >= len(lots):
+        return EVERYONE
+    return int(np.partition(lots, rows)[rows]) - 1  # rows with an equal lot share their fate
+
+
+def _largest_lot(share: float) -> int:
+    """The largest lot of about this share of all lots."""
+    return EVERYONE if share >= 1 else -(1 << 63) + int(max(0.0, share) * 2.0**64)

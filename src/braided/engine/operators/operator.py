@@ -1,0 +1,85 @@
+"""One operator of a plan: its inputs, the join over them, and what is made of the combinations it finds.
+
+A plan is a tree of operators. In a batch they run one after the other, producers before consumers; what one
+makes is an arriving buffer of the next, like a stream's new rows. By the law of `mjoin` each operator finds
+each combination of its inputs' rows exactly once, in the batch in which the last of them arrives; so every
+intermediate row arises once, and by induction from the leaves to the root every result does. Which rows are
+forgotten, and that this loses nothing, is in `inputs`. Hence every plan gives the bag of the flat one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from braided.engine.operators import indexing
+from braided.engine.operators.combining import Combining
+from braided.engine.operators.inputs import Input, stored_rows
+from braided.engine.operators.layout import Layout, attribute_format, key_format_of
+from braided.engine.operators.mjoin import FlatJoin, Learned
+from braided.engine.sides.keys import KeyFormat
+from braided.engine.sides.side import Rows, SideState
+from braided.policies.choice import Policies
+from braided.query.bounds import Bounds
+from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import Plan, label, leaves
+
+
+class Operator:
+    """A join over two or more inputs; `combining` is there once the schemas below it are known."""
+
+    def __init__(self, query: JoinQuery, node: tuple[Plan, ...], number: int, policies: Policies) -> None:
+        self._query = query
+        self.node, self.number = node, number
+        self.names = tuple(label(child) for child in node)
+        self.join = FlatJoin(self.bounds, policies, number)
+        self.combining: Combining | None = None
+        self.keys: KeyFormat | None = None
+
+    @functools.cached_property
+    def bounds(self) -> Bounds:
+        """What holds between the times of its inputs' rows."""
+        numbers = {name: i for i, name in enumerate(self._query.names)}
+        return self._query.bounds.between([[numbers[s] for s in leaves(child)] for child in self.node])
+
+    @property
+    def name(self) -> str:
+        """As statistics call what it makes."""
+        return label(self.node)
+
+    @property
+    def root(self) -> bool:
+        """Whether what it finds are results."""
+        return len(leaves(self.node)) == len(self._query.streams)
+
+    def learn(self, inputs: Sequence[Input | None], layouts: Sequence[Layout]) -> None:
+        """The schemas of some streams are known: read keys as they say; if all below are, combine."""
+        below = [layout for layout in layouts if layout.stream.name in leaves(self.node)]
+        self.keys = key_format_of(self._query, self.node, below) if below else None
+        known = [source for source in inputs if source is not None]
+        if self.combining is None and len(known) == len(inputs):
+            formats = {
+                number: attribute_format(attribute, below)
+                for number, attribute in enumerate(self._query.graph.attributes)
+                if self._query.graph.has(attribute, self.node)
+            }
+            self.combining = Combining(self._query, self.node, known, formats)
+
+    def choose_indexes(self, sides: Sequence[SideState | None], arriving: Sequence[Rows | None]) -> None:
+        """Give every input the index for the rows that are about to be stored."""
+        indexing.choose(self.join.policies, self.join.learned, sides, arriving, self.bounds.matrix)
+
+    def remember(
+        self, before: Learned, sides: Sequence[SideState | None], arrived: Sequence[Rows | None]
+    ) -> None:
+        """A batch is done: remember what it asked of the inputs; `before` is what was known then."""
+        rows = [0 if r is None else len(r) for r in arrived]
+        indexing.learn(self.join.policies, self.join.learned, before, sides, rows)
+
+    def entering(self, source: Input, batch: pa.RecordBatch, retention_us: Mapping[str, int]) -> Rows:
+        """Intermediate rows of one of its inputs, keyed for this operator."""
+        assert self.keys is not None
+        key = source.key(self._query.graph, self._query.graph.key(self.node))
+        return stored_rows(source, batch, self.keys, key, retention_us, purges=self._query.promises)

@@ -1,0 +1,354 @@
+"""A plan's operators and the states between them: new rows of the streams in, combinations of the root out.
+
+In a batch the operators run one after the other, producers before consumers. What arrives at an operator's
+inputs is stored first; then the combinations it completes are found, and are what arrives at the next one. A
+batch that fails is taken back from `marks`: nothing is forgotten while it runs.
+
+A tree may be only a part of a plan (`Subplan`): then intermediate rows that were made elsewhere arrive, too,
+and its root finds what is handed on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from braided.engine.operators.inputs import Input, described, leaf
+from braided.engine.operators.layout import Layout, check_key_types
+from braided.engine.operators.mjoin import Buffer, Learned, Positions
+from braided.engine.operators.operator import Operator
+from braided.engine.sides.side import BOTTOMLESS_US, Allocate, Mark, Rows, SideState, in_memory
+from braided.engine.sides.storable import no_rows
+from braided.policies.arrays import Bools
+from braided.policies.choice import Policies
+from braided.policies.decisions import Rations, Turn
+from braided.policies.rationing import Known
+from braided.policies.statistics import IntermediateStatistics
+from braided.query.bounds import INFINITE_US
+from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import Plan, label, operators
+from braided.query.subplans import Subplan, whole
+
+Arriving = dict[Plan, Rows | None]  # what is to be stored, by input
+Found = tuple[Sequence[SideState], Positions]  # combinations, and the states that their rows are in
+RationOperator = Callable[[tuple[Plan, ...], Turn], Rations | None]
+_PIECE_ROWS = 1 << 18
+
+
+class Watch(Protocol):
+    """Is told what operators, by number, take in and find, and finds what they owe."""
+
+    def arrived(self, operator: int, place: int, rows: Rows) -> None:
+        """Rows arrive at an input."""
+
+    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
+        """An operator has found combinations that hold."""
+
+    def merged(self, operator: int) -> Iterator[Found]:
+        """What an operator finds besides: combinations with rows that are not in memory."""
+
+
+class Tree:
+    """The operators of one plan, producers first, and the states of all their inputs.
+
+    `state_windows` say how many rows a state holds between batches, of an intermediate or a stream: lossy,
+    for the lab. Else intermediate rows expire with their first expiring component.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        policies: Callable[[tuple[Plan, ...]], Policies],
+        allocate: Callable[[str], Allocate] | None = None,
+        state_windows: Mapping[Plan, int] | None = None,
+        subplan: Subplan | None = None,
+    ) -> None:
+        self._query, self._allocate = query, allocate
+        self.subplan = subplan or whole(query.graph, query.tree)
+        self.operators = [
+            Operator(query, node, number, policies(node))
+            for number, node in enumerate(operators(query.tree))
+            if node in self.subplan.operators
+        ]
+        self.state_windows = dict(state_windows or {})
+        self.sides: dict[Plan, SideState] = {}
+        self.inputs: dict[Plan, Input] = {}
+        self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
+        self.rebuilt: set[Plan] = set()  # intermediates made anew since the state was last written
+        self._expired: dict[Plan, int] = {}
+
+    @property
+    def root(self) -> Operator:
+        """The operator that finds results, or what is handed on."""
+        return self.operators[-1]
+
+    @property
+    def intermediates(self) -> list[tuple[Input, SideState]]:
+        """What lower operators made."""
+        nodes = self.subplan.intermediates
+        return [(self.inputs[node], self.sides[node]) for node in nodes if node in self.sides]
+
+    def above(self, node: Plan) -> Operator:
+        """The operator that a stream or an intermediate is an input of."""
+        return next(operator for operator in self.operators if node in operator.node)
+
+    def of_inputs(self, operator: Operator) -> list[SideState]:
+        """The states of an operator's inputs, once all are known."""
+        return [self.sides[child] for child in operator.node]
+
+    # what is known
+
+    def learn(self, layouts: Sequence[Layout]) -> None:
+        """The schemas of some streams are known; types that cannot meet raise, and nothing has changed."""
+        check_key_types(self._query, layouts)
+        for layout in layouts:
+            self.inputs.setdefault(layout.stream.name, leaf(layout))
+        by_name = {layout.stream.name: layout for layout in layouts}
+        for node in self.subplan.handed:
+            if node not in self.inputs and (source := described(node, by_name)) is not None:
+                self.inputs[node] = source
+        for operator in self.operators:
+            operator.learn([self.inputs.get(child) for child in operator.node], layouts)
+            if operator.combining is not None:
+                self.inputs.setdefault(operator.node, operator.combining.output)
+        for layout in layouts:
+            if (name := layout.stream.name) in self.subplan.streams and name not in self.sides:
+                self.sides[name] = self._side(name, layout.stored_schema)
+        for node in self.subplan.intermediates:
+            if node in self.inputs and node not in self.sides:
+                self.sides[node] = self._side(node, self.inputs[node].schema)
+
+    def remember(self) -> Callable[[], None]:
+        """What is known now; calling the answer goes back to it."""
+        sides, inputs = dict(self.sides), dict(self.inputs)
+        known = [(o, o.combining, o.keys) for o in self.operators]
+
+        def forget() -> None:
+            self.sides, self.inputs = sides, inputs
+            for operator, combining, keys in known:
+                operator.combining, operator.keys = combining, keys
+
+        return forget
+
+    def start(self) -> list[Learned]:
+        """A batch begins: a copy of what every operator has learned, to go back to."""
+        self.marks = {}
+        return [operator.join.learned.copy() for operator in self.operators]
+
+    # a batch
+
+    def run(
+        self,
+        arriving: Arriving,
+        floors_us: Sequence[int],
+        most_rows: int,
+        ration: RationOperator | None,
+        watch: Watch | None = None,
+    ) -> Iterator[Found]:
+        """The new combinations of the last operator, at most `most_rows` at a time."""
+        for operator in self.operators[:-1]:
+            found = self._found(operator, arriving, _PIECE_ROWS, ration, watch)
+            arriving[operator.node] = self._made(operator, found, floors_us, watch)
+        yield from self._found(self.root, arriving, most_rows, ration, watch)
+
+    def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
+        """Intermediate rows as they arrive at the operator above."""
+        return self.above(source.node).entering(source, batch, self._retention_us)
+
+    def undo(self, before: Sequence[Learned]) -> None:
+        """Take back what was stored and learned in a batch that failed."""
+        for node, mark in self.marks.items():
+            self.sides[node].undo(mark)
+        self.marks = {}
+        for operator, learned in zip(self.operators, before, strict=True):
+            operator.join.learned = learned
+
+    def done(self, before: Sequence[Learned], arrived: Arriving) -> int:
+        """A batch is done: remember what it asked of the inputs; how many probes it took."""
+        probes = 0
+        for operator, learned in zip(self.operators, before, strict=True):
+            sides = [self.sides.get(child) for child in operator.node]
+            operator.remember(learned, sides, [arrived.get(child) for child in operator.node])
+            probes += operator.join.learned.probed_since(learned)
+        return probes
+
+    def foreseen(self, arriving: Arriving) -> dict[tuple[Plan, ...], Known]:
+        """What every operator knows before anything of a batch is stored."""
+        found = {}
+        for operator in self.operators:
+            rows = [len(r) if (r := arriving.get(child)) is not None else 0 for child in operator.node]
+            stored = [s.seen(s.count) if (s := self.sides.get(child)) else 0 for child in operator.node]
+            found[operator.node] = Known(*operator.join.known(rows, stored))
+        return found
+
+    def expire(self, watermark_us: int, keeps: Collection[Plan] = ()) -> None:
+        """Forget intermediate rows that the watermark has passed, except of some inputs."""
+        for source, side in self.intermediates:
+            if source.node not in self.state_windows and source.node not in keeps:
+                self._gone(source.node, side.expire(watermark_us))
+
+    def trim(self) -> None:
+        """Forget rows that are too many for a state's window."""
+        for node, window in self.state_windows.items():
+            if node in self.sides:
+                self._gone(node, self.sides[node].keep_newest(window))
+
+    def purge(self, floors_us: Sequence[int]) -> None:
+        """Forget intermediate rows that hold a row below its stream's floor."""
+        for source, side in self.intermediates:
+            self._gone(source.node, side.discard(self._stale(source, side, floors_us)))
+
+    def tidy(self, watermark_us: int, floors_us: Sequence[int]) -> None:
+        """Forget every intermediate row that is not to be found, at once.
+
+        Where probes are rationed, what is found decides who may probe next; it must not depend on when dead
+        rows were last tidied up.
+        """
+        for source, side in self.intermediates:
+            dead = self._stale(source, side, floors_us)
+            if source.node not in self.state_windows:
+                dead |= side.ended(watermark_us)
+            self._gone(source.node, side.discard(dead, entirely=True))
+
+    def _stale(self, source: Input, side: SideState, floors_us: Sequence[int]) -> Bools:
+        """Which rows of an intermediate hold a row below its stream's floor."""
+        number = {name: i for i, name in enumerate(self._query.names)}
+        stale = np.zeros(side.rows, np.bool_)
+        for stream, place in source.times.items():
+            if floors_us[number[stream]] > BOTTOMLESS_US:
+                stale |= side.words(place) < floors_us[number[stream]]
+        return stale
+
+    # from and to a checkpoint
+
+    def put(self, source: Input, pieces: Sequence[pa.RecordBatch]) -> None:
+        """Put saved intermediate rows back."""
+        for batch in pieces:
+            self.sides[source.node].append(self.entering(source, batch))
+
+    def rebuild(self, floors_us: Sequence[int], nodes: Collection[Plan] | None = None) -> None:
+        """Make intermediate rows (all, or some) anew from stored rows; nothing is emitted or learned."""
+        for operator in self.operators[:-1]:
+            if operator.combining is None or (nodes is not None and operator.node not in nodes):
+                continue
+            self.rebuilt.add(operator.node)
+            before, side = operator.join.learned.copy(), self.sides[operator.node]
+            side.clear()
+            sides = self.of_inputs(operator)
+            for source in sides:
+                source.leave_out_gone()
+            buffers = [Buffer(s.first, s.count) for s in sides]
+            pieces = operator.join.combinations(sides, buffers, _PIECE_ROWS)
+            if (rows := self._made(operator, ((sides, piece) for piece in pieces), floors_us)) is not None:
+                side.append(rows)
+            operator.join.learned = before
+
+    def rebuild_probes(self, node: Plan) -> int:
+        """About how many probes it takes to make an intermediate's rows anew."""
+        operator = next(o for o in self.operators if o.node == node)
+        held = {child: side.seen(side.count) for child, side in self.sides.items()}
+        return sum(held.get(c, 0) for c in operator.node) + held.get(node, 0) * (len(operator.node) - 2)
+
+    def kept(self) -> dict[str, Any]:
+        """What the operators have learned, as plain numbers; the last one's first."""
+        first, *others = (operator.join.learned.kept() for operator in self.operators[::-1])
+        return {**first, "operators": others}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what was learned with the same plan."""
+        for operator, said in zip(self.operators[::-1], [kept, *kept.get("operators", ())], strict=True):
+            operator.join.restore(said)
+
+    def statistics(self) -> dict[str, IntermediateStatistics]:
+        """Of the intermediates, by name."""
+        return {
+            label(source.node): IntermediateStatistics(
+                side.rows, side.nbytes, self._expired.get(source.node, 0)
+            )
+            for source, side in self.intermediates
+        }
+
+    # parts of the above
+
+    def _gone(self, node: Plan, rows: int) -> None:
+        self._expired[node] = self._expired.get(node, 0) + rows
+
+    def _found(
+        self,
+        operator: Operator,
+        arriving: Arriving,
+        most_rows: int,
+        ration: RationOperator | None,
+        watch: Watch | None,
+    ) -> Iterator[Found]:
+        """Store what arrives at an operator's inputs, and find what it completes, and what it owes."""
+        if watch is not None:
+            for place, child in enumerate(operator.node):
+                if (rows := arriving.get(child)) is not None and len(rows):
+                    watch.arrived(operator.number, place, rows)
+        for piece in self._combinations(operator, arriving, most_rows, ration):
+            yield self.of_inputs(operator), piece
+        if watch is not None and operator.combining is not None:
+            yield from watch.merged(operator.number)
+
+    def _combinations(
+        self, operator: Operator, arriving: Arriving, most_rows: int, ration: RationOperator | None
+    ) -> Iterator[Positions]:
+        """Store what arrives at an operator's inputs, and find what it completes."""
+        sides = [self.sides.get(child) for child in operator.node]
+        rows = [arriving.get(child) for child in operator.node]
+        operator.choose_indexes(sides, rows)
+        buffers = []
+        for child, side, entering in zip(operator.node, sides, rows, strict=True):
+            if side is None:
+                buffers.append(Buffer(0, 0))
+                continue
+            self.marks[child] = mark = side.reserve(0 if entering is None else len(entering))
+            if entering is not None:
+                side.append(entering)
+            buffers.append(Buffer(mark.count, side.count))
+        if operator.combining is None:  # a stream below has brought nothing yet, so nothing can match
+            operator.join.pass_over(buffers)
+            return
+        allowed = functools.partial(ration, operator.node) if ration else None
+        yield from operator.join.combinations(self.of_inputs(operator), buffers, most_rows, allowed)
+
+    def _made(
+        self,
+        operator: Operator,
+        found: Iterator[Found],
+        floors_us: Sequence[int],
+        watch: Watch | None = None,
+    ) -> Rows | None:
+        """The combinations of a lower operator as rows that arrive at the one above."""
+        batches = []
+        for sides, piece in found:
+            assert operator.combining is not None
+            holding = operator.combining.holding(sides, piece, floors_us)
+            if holding.shape[1]:
+                batches.append(operator.combining.batch(sides, holding))
+                if watch is not None:
+                    watch.found(operator.number, sides, holding)
+        if operator.combining is None:
+            return None
+        source = operator.combining.output
+        made = pa.concat_batches(batches) if batches else no_rows(source.schema)
+        return self.entering(source, made)
+
+    @functools.cached_property
+    def _retention_us(self) -> dict[str, int]:
+        bounds = self._query.bounds
+        return {name: min(INFINITE_US, bounds.retention_us(i)) for i, name in enumerate(self._query.names)}
+
+    def _side(self, node: Plan, schema: pa.Schema) -> SideState:
+        allocate = self._allocate(label(node)) if self._allocate else in_memory
+        memory = self._query.memory
+        purges, stamped = self._query.promises or memory is not None, memory is not None and memory.one_sided
+        if isinstance(node, str):
+            stream = self._query.streams[self._query.names.index(node)]
+            return SideState(node, schema, stream.count_window, allocate, purges=purges, stamped=stamped)
+        return SideState(label(node), schema, None, allocate, has_ends=True, purges=purges, stamped=stamped)

@@ -1,0 +1,300 @@
+"""Monitor, analyse, actuate: who may probe is decided anew when statistics move (jaqpot, section 4.4).
+
+A batch calls, in this order:
+
+1. `begin` with the statistics committed before it. If one of them moved by more than `epsilon` since the last
+   analysis (`runtime.monitor`), an analysis begins in the background thread of the process.
+2. `allowances` with this batch's own rates: the allocation that holds, fitted to them (`allocation.guard`).
+3. `collect` at its end. An analysis that is finished is taken from the thread; it holds from the next batch
+   on, if under the averages of now it yields more than `gain` more results than the present one, or if the
+   present one does not keep the budget or the bounds on age. If it is not finished nobody waits.
+
+So what a batch emits depends on the allocation committed with the batch before, never on the speed of the
+analysis. The first allocation is made inside `begin`, because there is nothing to fall back on; there, SciPy
+is not used (its import takes 0.7 s): JAQPOT covers states with its greedy, and the exact cover follows in the
+background.
+
+*What is kept* is the present allocation and the statistics of the last analysis that was collected: one that
+is under way when a bucket moves to another process is begun again there. If that happens to three in a row
+(batches shorter than an analysis, each in another process), the next is made inside `begin`, like the first.
+
+| paper | here |
+| --- | --- |
+| error threshold epsilon (5 - 8 %) | `Thresholds.epsilon` |
+| performance threshold p (3 - 7 %) | `Thresholds.gain` |
+| windowed averages | `Thresholds.window` batches |
+
+An analysis that fails is logged once and changes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from braided.engine.overload import background
+from braided.engine.overload.background import Task
+from braided.engine.overload.monitor import Monitor, Numbers
+from braided.policies.allocation import jaqpot
+from braided.policies.allocation.guard import guard
+from braided.policies.allocation.question import Allocate, Allocation, Question, at_half_joins
+from braided.policies.allocation.registry import ALLOCATIONS
+from braided.policies.flow import Flow, predict
+from braided.policies.freshness import FreshnessPlan, staleness
+from braided.policies.plan_model import PlanModel, frozen
+from braided.policies.statistics import Adapted
+from braided.query.plan_tree import HalfJoin, Plan, half_joins, label
+
+__all__ = ["Adaptation", "Adapted", "Monitor", "Thresholds", "guard"]
+
+_log = logging.getLogger(__name__)
+_RECORDS = 16
+_OVER = 1.01  # of the budget or a bound: no reason to change
+_MOST_NAMED = 3
+_PATIENCE = 3
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When to analyse (`epsilon`), over how many batches (`window`), and when to act on it (`gain`)."""
+
+    epsilon: float = 0.08
+    gain: float = 0.05
+    window: int = 8
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    """An analysis under way, and what it was made for."""
+
+    task: Task[Allocation]
+    numbers: Numbers
+    orders: dict[str, str]
+    why: str
+
+
+class Adaptation:
+    """The allocation that holds, and the loop that replaces it."""
+
+    def __init__(
+        self,
+        policy: str = "jaqpot",
+        thresholds: Thresholds | None = None,
+        *,
+        wait: bool = False,
+        analyse: Allocate | None = None,
+    ) -> None:
+        """With `wait` nothing runs in the background: `collect` computes what `begin` began.
+
+        `analyse` stands in for the policy's own analysis.
+        """
+        self.allocation: Allocation | None = None
+        self.freshness: FreshnessPlan | None = None  # of the last analysis, whether it was taken or not
+        self.records: deque[Adapted] = deque(maxlen=_RECORDS)
+        self.monitor = Monitor((thresholds or Thresholds()).window)
+        self._analyse = analyse or ALLOCATIONS[policy]
+        self._first = analyse or _without_scipy(policy)
+        self._thresholds, self._wait = thresholds or Thresholds(), wait
+        self._asked: Question | None = None
+        self._under_way: _Analysis | None = None
+        self._unfinished = 0  # batches in a row that ended with an analysis under way
+        self._orders: dict[str, str] = {}  # probe orders at the last analysis
+        self._rough = False  # the first allocation is still to be made properly
+        self._failed = False
+
+    def begin(self, batch: int, question: Question) -> None:
+        """A batch begins; `question` holds the statistics committed before it."""
+        self.monitor.observe(question)
+        self._asked = question
+        if self.allocation is None or not _fits(self.allocation, question.model):
+            self._begin_first(batch, self.monitor.question(question))
+            return
+        if self._under_way is not None and not self._under_way.task.lost:
+            return
+        why = self._why(question.model)
+        if why:
+            task = self._begun(self.monitor.question(question))
+            self._under_way = _Analysis(task, self.monitor.now(), _orders(question.model), why)
+
+    def collect(self, batch: int) -> Adapted | None:
+        """A batch ends: a finished analysis, judged; None if there is none."""
+        analysis = self._under_way
+        if analysis is None or self._asked is None or self.allocation is None:
+            return None
+        if self._wait and not analysis.task.done:
+            analysis.task.run()
+        if not analysis.task.done:
+            self._unfinished += 1
+            return None
+        self._under_way, self._unfinished = None, 0
+        self._rough = False
+        self.monitor.analysed(analysis.numbers)
+        self._orders = analysis.orders
+        found = analysis.task.result
+        if found is None:
+            return self._record(batch, f"{analysis.why}; {self._failure(analysis.task.error)}", taken=False)
+        self.freshness = found.freshness
+        now = self.monitor.question(self._asked)
+        said, taken = _judge(now, self.allocation, found, self._thresholds.gain)
+        if taken:
+            self.allocation = found
+        return self._record(batch, f"{analysis.why}; {said}", taken=taken)
+
+    def allowances(self, model: PlanModel, budget: float) -> dict[HalfJoin, float]:
+        """How many rows may probe each half-join in a batch of these rates; infinite: all."""
+        if self.allocation is None:
+            return dict.fromkeys(model.half_joins, math.inf)
+        return guard(model, self.allocation, budget)
+
+    def kept(self) -> dict[str, Any]:
+        """As plain numbers and texts, for a checkpoint."""
+        return {
+            "allocation": None if self.allocation is None else _kept(self.allocation),
+            "monitor": self.monitor.kept(),
+            "orders": dict(self._orders),
+            "unfinished": self._unfinished,
+            "rough": self._rough,
+            "records": [[r.batch, r.reason, r.taken] for r in self.records],
+        }
+
+    def restore(self, kept: Mapping[str, Any], plan: Plan) -> None:
+        """Go on from what was kept; an allocation of another plan is left."""
+        self._asked, self._under_way, self.freshness = None, None, None
+        self.allocation = _restored(kept["allocation"], plan) if kept.get("allocation") else None
+        self.monitor.restore(kept.get("monitor", {}))
+        self._orders = dict(kept.get("orders", {}))
+        self._unfinished = int(kept.get("unfinished", 0))
+        self._rough = bool(kept.get("rough", False))
+        self.records = deque((Adapted(*r) for r in kept.get("records", ())), maxlen=_RECORDS)
+
+    def _begin_first(self, batch: int, now: Question) -> None:
+        """There is nothing to fall back on, so it is done here."""
+        task = Task(functools.partial(self._first, now))
+        task.run()
+        self._under_way, self._unfinished = None, 0
+        self._orders = _orders(now.model)
+        self._rough = self._first is not self._analyse and bool(now.freshness)
+        self.monitor.analysed(self.monitor.now())
+        self.allocation = task.result or _evenly(now)
+        self.freshness = self.allocation.freshness
+        said = self._failure(task.error) if task.result is None else self.allocation.reason
+        self._record(batch, f"first analysis; {said}", taken=True)
+
+    def _begun(self, question: Question) -> Task[Allocation]:
+        """An analysis: in the background, or here if nobody was patient enough to see one finished."""
+        if self._unfinished >= _PATIENCE:
+            task = Task(functools.partial(self._first, question))
+            task.run()
+            return task
+        work = functools.partial(self._analyse, question)
+        return Task(work) if self._wait else background.begin(work)
+
+    def _why(self, model: PlanModel) -> str:
+        now = _orders(model)
+        moved = [f"order of {c}: {o} -> {now[c]}" for c, o in self._orders.items() if now.get(c, o) != o]
+        moved += self.monitor.moved(self._thresholds.epsilon)
+        named = "; ".join(moved[:_MOST_NAMED])
+        if len(moved) > _MOST_NAMED:
+            named += f" and {len(moved) - _MOST_NAMED} more"
+        return named or ("first analysis with the exact cover" if self._rough else "")
+
+    def _failure(self, error: Exception | None) -> str:
+        if not self._failed:
+            _log.warning("braided: an analysis of the allocation failed, the old one stays", exc_info=error)
+        self._failed = True
+        return f"the analysis failed: {type(error).__name__}: {error}"
+
+    def _record(self, batch: int, reason: str, *, taken: bool) -> Adapted:
+        self.records.append(Adapted(batch, reason, taken))
+        return self.records[-1]
+
+
+def _without_scipy(policy: str) -> Allocate:
+    return functools.partial(jaqpot.allocate, solver="greedy") if policy == "jaqpot" else ALLOCATIONS[policy]
+
+
+def _fits(allocation: Allocation, model: PlanModel) -> bool:
+    return allocation.allowances.keys() == set(model.half_joins)
+
+
+def _orders(model: PlanModel) -> dict[str, str]:
+    """Whom each input of a wide operator probes, one by one, in words."""
+    wide = {label(c): o for c, o in model.orders.items() if len(o) > 1}
+    return {name: " ".join(map(label, order)) for name, order in wide.items()}
+
+
+def _evenly(question: Question) -> Allocation:
+    """The same share of rows everywhere: what is left if the first analysis fails."""
+    full = predict(question.model)
+    part = min(1.0, question.budget / full.spent) if full.spent else 1.0
+    rows = {h: part * n for h, n in full.probes.items()}
+    return at_half_joins("evenly", question, rows, f"all half-joins {part:.0%}")
+
+
+def _judge(now: Question, present: Allocation, found: Allocation, gain: float) -> tuple[str, bool]:
+    """What speaks for a new allocation in words, and whether to take it.
+
+    Both are compared as they would be used: fitted to the budget of now.
+    """
+    before, after = (_fitted(now, allocation) for allocation in (present, found))
+    said = f"{before.output:.4g} -> {after.output:.4g} results expected"
+    plain = predict(now.model, present.allowances, settle=now.settle).spent
+    if plain > now.budget * _OVER:
+        return f"{said}; the present allocation costs {plain:.4g} of {now.budget:.4g} probes", True
+    stale = _stale(now, before)
+    if stale and not _stale(now, after):
+        return f"{said}; rows of {', '.join(stale)} get too old under the present allocation", True
+    return said, after.output > before.output * (1 + gain)
+
+
+def _fitted(now: Question, allocation: Allocation) -> Flow:
+    return predict(now.model, guard(now.model, allocation, now.budget), settle=now.settle)
+
+
+def _stale(now: Question, flow: Flow) -> list[str]:
+    """Streams whose bounds on age do not hold under a flow."""
+    if not now.freshness:
+        return []
+    ages = staleness(now.model, flow)
+    return [s for s, bound in now.freshness.items() if ages.get(s, 0.0) > bound * _OVER]
+
+
+def _kept(allocation: Allocation) -> dict[str, Any]:
+    """An allocation, and of the flow it expects what decides who is free: probes and rows skipped."""
+    expected = allocation.expected
+    return {
+        "policy": allocation.policy,
+        "reason": allocation.reason,
+        "paths": dict(allocation.paths),
+        "freshness_spent": allocation.freshness_spent,
+        "output": expected.output,
+        "half_joins": {
+            str(h): [allowed, expected.probes[h], expected.skipped[h]]
+            for h, allowed in allocation.allowances.items()
+        },
+    }
+
+
+def _restored(kept: Mapping[str, Any], plan: Plan) -> Allocation | None:
+    names = {str(h): h for h in half_joins(plan)}
+    if names.keys() != kept["half_joins"].keys():
+        return None
+    numbers = {names[said]: tuple(map(float, n)) for said, n in kept["half_joins"].items()}
+    allowed = {h: n[0] for h, n in numbers.items()}
+    probes = {h: n[1] for h, n in numbers.items()}
+    skipped = {h: n[2] for h, n in numbers.items()}
+    unused = {h: max(0.0, allowed[h] - probes[h]) for h in allowed}
+    flow = Flow(frozen(probes), frozen(unused), frozen(skipped), frozen({}), frozen({}), kept["output"])
+    return Allocation(
+        kept["policy"],
+        frozen(allowed),
+        frozen(kept["paths"]),
+        flow,
+        kept["reason"],
+        kept["freshness_spent"],
+    )

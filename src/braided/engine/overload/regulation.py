@@ -1,0 +1,241 @@
+"""Overload: which rows are let in, and how far back windows reach, when CPU or memory is short.
+
+Why the results are a subset of the exact ones
+----------------------------------------------
+A row that is not let in is dropped before it is stored, and a row below its side's *floor* is never found;
+all else is as always. So every combination that is found satisfies the same conditions as in the exact join,
+over some of the same rows. Times of rows that are not let in still move the watermark, so lateness is judged
+as in the exact join. (Windows that count rows would see fewer, and keep others longer: they are refused.)
+
+Why no result is stale
+----------------------
+A batch's clock is the largest time seen, in it or before. A row older than its stream's bound on age is below
+its floor then: it is not let in, not found, and neither is an intermediate row that holds it. The clock never
+goes back, so what is too old stays so.
+
+Why a retried batch does the same
+---------------------------------
+Rows are picked by a seeded hash of stream, batch, key and time (and of their contents, where these are
+equal), and floors are times: both depend on the rows and the committed state, not on their order. A floor is
+chosen at the end of a batch, written with the state, and holds from the next batch on, whether the rows below
+it have been removed yet or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braided.engine.intake import Arrival
+from braided.engine.kernels.hashing import first_lot, lots
+from braided.engine.sides.keys import content_hashes
+from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.policies.allocation.input_rates import Arrivals, let_in
+from braided.policies.arrays import Bools, Int64s
+from braided.policies.sharing import whole
+from braided.policies.window_split import split
+from braided.query.join_query import JoinQuery
+
+_FADING = 0.9  # of the rates that decide which stream is slow, from batch to batch
+_UNBOUNDED = float(1 << 62)
+_NOTHING = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Part:
+    """This engine's part of a join that is spread over several: number `number` of `of`."""
+
+    number: int = 0
+    of: int = 1
+
+    def of_budget(self, budget: int) -> int:
+        """An even part; all parts add up to the budget."""
+        return budget * (self.number + 1) // self.of - budget * self.number // self.of
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True)
+class Share:
+    """This engine's rows of a batch among all: rows `before`..`upto` of `total`."""
+
+    before: int
+    upto: int
+    total: int
+
+    def of_budget(self, budget: int) -> int:
+        """The part of a budget that these rows may use; all shares add up to the budget."""
+        if not self.total:
+            return 0
+        return budget * self.upto // self.total - budget * self.before // self.total
+
+    @property
+    def rows(self) -> int:
+        """This engine's."""
+        return self.upto - self.before
+
+
+WHOLE_BATCH = Share(0, 0, 0)  # nothing is known of it yet
+
+
+class Regulation:
+    """Applies a query's `Overload`; does nothing without one."""
+
+    def __init__(self, query: JoinQuery, part: Part) -> None:
+        self._query, self._overload = query, query.overload
+        self._state_rows: int | None = None
+        if self._overload is not None and self._overload.state_rows is not None:
+            self._state_rows = part.of_budget(self._overload.state_rows)
+        streams = len(query.streams)
+        self.freshness_us = [s.freshness_us for s in query.streams]
+        self._clock_us = BOTTOMLESS_US
+        self.rates = [0.0] * streams
+        self.floors_us = [BOTTOMLESS_US] * streams
+        self.held_rows: list[int | None] = [None] * streams  # None until windows are first shared out
+        self.cut_rows = [0] * streams
+
+    @property
+    def cuts(self) -> bool:
+        """Whether rows may be forgotten before the watermark says so."""
+        return self._state_rows is not None or self.fresh
+
+    @property
+    def fresh(self) -> bool:
+        """Whether rows may get too old for results."""
+        return any(bound is not None for bound in self.freshness_us)
+
+    def see(self, clock_us: int) -> None:
+        """A batch's clock is known; it counts for good once the batch is done."""
+        self._clock_us = clock_us
+
+    @property
+    def now_us(self) -> list[int]:
+        """The floors of the batch that runs: rows that are too old by its clock are not found either."""
+        return [
+            floor if bound is None else max(floor, self._clock_us - bound)
+            for floor, bound in zip(self.floors_us, self.freshness_us, strict=True)
+        ]
+
+    def let_in(self, arrivals: Sequence[Arrival | None], batch: int, share: Share) -> list[Arrival | None]:
+        """The arrivals, with only the rows that are let in.
+
+        A row below its side's floor comes too late, for memory or for fresh results: whether others in its
+        batch met it would depend on whose turn is first.
+        """
+        arrivals = [a and _above(a, floor_us) for a, floor_us in zip(arrivals, self.now_us, strict=True)]
+        overload = self._overload
+        if overload is None or not overload.drops_input or overload.probes is None:
+            return list(arrivals)
+        budget = share.of_budget(overload.probes)
+        rows = tuple(len(a.rows) if a else 0 for a in arrivals)
+        if sum(rows) <= budget:
+            return list(arrivals)
+        seed = self._query.tuning.seed
+        draws = [_draws(a, i, batch, seed) for i, a in enumerate(arrivals)]
+        if overload.allocation == "random":
+            quotas = _drawn(draws, budget)
+        else:
+            wanted = let_in(overload.allocation, budget, self._arrivals(rows))
+            quotas = whole(wanted, budget, turn=batch)
+        return [a and _only(a, d, q) for a, d, q in zip(arrivals, draws, quotas, strict=True)]
+
+    def after(
+        self, arrivals: Sequence[Arrival | None], sides: Sequence[SideState | None], oldest: Sequence[int]
+    ) -> None:
+        """A batch is done: remember its rates, and cut the windows to what may be stored."""
+        self.floors_us = self.now_us
+        for i, arrival in enumerate(arrivals):
+            self.cut_rows[i] += arrival.cut_rows if arrival else 0
+        if self._state_rows is None:
+            return
+        arrived = [a.offered_rows if a else 0 for a in arrivals]
+        if any(arrived):
+            self.rates = [_FADING * r + (1 - _FADING) * n for r, n in zip(self.rates, arrived, strict=True)]
+        assert self._overload is not None
+        live = [s.rows_since(o) if s else 0 for s, o in zip(sides, oldest, strict=True)]
+        self.held_rows = list(live)
+        if sum(live) <= self._state_rows:
+            return
+        times = [s.times_since(o) if s else _NOTHING for s, o in zip(sides, oldest, strict=True)]
+        parts = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=live)
+        for i, quota in enumerate(whole(parts, self._state_rows, turn=0)):
+            if live[i] > quota:  # rows of one time go together, so that their order does not matter
+                self.floors_us[i] = floor_us = int(times[i][live[i] - quota - 1]) + 1
+                gone = int(np.searchsorted(times[i], floor_us))
+                self.held_rows[i] = live[i] - gone
+                self.cut_rows[i] += gone
+
+    def kept(self) -> dict[str, Any]:
+        """As plain numbers, for a checkpoint."""
+        names = ("rates", "floors_us", "held_rows", "cut_rows")
+        return {name: list(getattr(self, name)) for name in names}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from kept numbers; what was cut off stays so, with another budget or none."""
+        for name, values in kept.items():
+            setattr(self, name, list(values))
+
+    def _arrivals(self, rows: tuple[int, ...]) -> Arrivals:
+        """What waits, with windows in rows if memory is shared out and else in time."""
+        if self._state_rows is None or self._overload is None:
+            bounds = self._query.bounds
+            return Arrivals(rows, tuple(float(bounds.retention_us(i)) for i in range(len(rows))))
+        caps = [_UNBOUNDED] * len(rows)
+        targets = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=caps)
+        missing = tuple(max(0.0, t - (h or 0)) for t, h in zip(targets, self.held_rows, strict=True))
+        return Arrivals(rows, targets, missing)
+
+
+def _above(arrival: Arrival, floor_us: int) -> Arrival:
+    """The arrival without rows that are older than what is kept."""
+    if floor_us == BOTTOMLESS_US or not len(arrival.rows):
+        return arrival
+    kept = arrival.rows.times >= floor_us
+    if kept.all():
+        return arrival
+    return dataclasses.replace(arrival, rows=arrival.rows.pick(kept), cut_rows=int((~kept).sum()))
+
+
+def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64s:
+    """A number for each row; those with the smallest are let in."""
+    if arrival is None:
+        return np.zeros(0, np.int64)
+    out = np.empty(len(arrival.rows), np.int64)
+    lots(arrival.rows.hashes, arrival.rows.times, first_lot(seed, batch * 64 + stream), out)
+    return out
+
+
+def _drawn(draws: Sequence[Int64s], budget: int) -> tuple[int, ...]:
+    """How many rows of each stream are among the smallest of all."""
+    everything = np.concatenate(draws)
+    owner = np.repeat(np.arange(len(draws)), [len(d) for d in draws])
+    smallest = np.argsort(everything, kind="stable")[:budget]
+    return tuple(np.bincount(owner[smallest], minlength=len(draws)).tolist())
+
+
+def _only(arrival: Arrival, draws: Int64s, quota: int) -> Arrival:
+    """The arrival with its `quota` rows of the smallest draws."""
+    rows = arrival.rows
+    if quota >= len(rows):
+        return arrival
+    kept = _smallest(rows, draws, quota)
+    return dataclasses.replace(arrival, rows=rows.pick(kept), shed_rows=len(rows) - quota)
+
+
+def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:
+    if not quota:
+        return np.zeros(len(rows), np.bool_)
+    limit = np.partition(draws, quota - 1)[quota - 1]
+    kept: Bools = draws < limit
+    tied = np.flatnonzero(draws == limit)
+    wanted = quota - int(kept.sum())
+    if wanted < len(tied):  # equal key and time: contents decide, because the order of rows may not
+        tied = tied[np.argsort(content_hashes(rows.batch.take(pa.array(tied))), kind="stable")]
+    kept[tied[:wanted]] = True
+    return kept

@@ -1,7 +1,0 @@
-"""Numba functions on flat arrays; nothing else. `warm_up` compiles them to the on-disk cache."""
-
-from __future__ import annotations
-
-from braided.kernels.warm import warm_up
-
-__all__ = ["warm_up"]

@@ -1,0 +1,178 @@
+"""How large the state of a join will be, if it is known how many rows a second come, and how long they are.
+
+A row is forgotten when the watermark has passed it by its stream's retention; the watermark is behind the
+newest row by the largest lateness of all streams. So a stream holds rate x (retention + that lateness) rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from braided.query.bounds import INFINITE_US
+from braided.query.durations import to_text
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
+from braided.query.explain.warnings import for_ever
+from braided.query.memory import LIVE_SHARE
+
+if TYPE_CHECKING:
+    from braided.query.join_query import JoinQuery
+
+INDEX_BYTES = 64  # of a row, beside its columns: key hash, time, links (docs/engine.md)
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Of one stream: rows and bytes, None if they cannot be known, and why so many."""
+
+    stream: str
+    rows: float | None
+    size_bytes: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class ExpectedState:
+    """Of all streams, spread over buckets."""
+
+    query: JoinQuery
+    streams: tuple[Expected, ...]
+    buckets: int
+
+    @property
+    def rows(self) -> float:
+        """Of all streams that are known."""
+        return sum(e.rows or 0 for e in self.streams)
+
+    @property
+    def size_bytes(self) -> float:
+        """Of all streams that are known."""
+        return sum(e.size_bytes or 0 for e in self.streams)
+
+    def lines(self) -> list[str]:
+        """In words."""
+        lines = ["expected state:", *(f"  {e.stream}: {_line(e)}" for e in self.streams)]
+        if self.rows:
+            lines.append(f"  total: {self._amount(1)}{self._spread()}")
+        if self.size_bytes:
+            lines.append(f"  (bytes are those of columns, and {INDEX_BYTES} a row for its index)")
+        if not self.query.flat:
+            lines.append("  (rows that operators below the root make are not counted)")
+        return lines
+
+    def warnings(self) -> list[str]:
+        """Budgets that cannot be met."""
+        query, sentences = self.query, []
+        if query.memory is not None and self.size_bytes > LIVE_SHARE * query.memory.limit_bytes:
+            limit, need = _size(query.memory.limit_bytes), _size(self.size_bytes / LIVE_SHARE)
+            sentences.append(
+                f"memory: the limit of {limit}, three quarters of it for rows, does not hold the expected "
+                f"{_size(self.size_bytes)}; rows go to disk, results stay exact and come later; raise it to "
+                f"{need} (on Spark: over all executors), or shorten windows"
+            )
+        most = query.overload.state_rows if query.overload is not None else None
+        if most is not None and self.rows > most:
+            sentences.append(
+                f"overload: state_rows={most:,} is {most / self.rows:.1%} of the expected {self.rows:,.0f}; "
+                "windows are cut to that, and results are lost; raise it, or shorten windows yourself"
+            )
+        return sentences
+
+    def _spread(self) -> str:
+        if self.buckets == 1:
+            return ""
+        if self.query.keyless:
+            return "; all in one bucket, because there is no key"
+        return f"; in each of {self.buckets} buckets {self._amount(self.buckets)}, if keys are spread evenly"
+
+    def _amount(self, parts: int) -> str:
+        """What one of so many parts has; "at least" where a stream is not known."""
+        rows, size = f"{self.rows / parts:,.0f} rows", f", {_size(self.size_bytes / parts)}"
+        if any(e.rows is None for e in self.streams):
+            rows = f"at least {rows}"
+        elif any(e.size_bytes is None for e in self.streams):
+            size = f", at least{size[1:]}"
+        return rows + (size if self.size_bytes else "")
+
+
+def expected_state(
+    query: JoinQuery, rates: Any, row_bytes: Any = None, buckets: int | None = None
+) -> ExpectedState | None:
+    """What `rates` (rows a second) and `row_bytes` (of a row's columns) lead to; None without rates."""
+    if rates is None:
+        for option, value in (("row_bytes", row_bytes), ("buckets", buckets)):
+            if value is not None:
+                raise InvalidValue(
+                    f"explain: {option} says nothing without rates; give rates={{stream: rows/s}}"
+                )
+        return None
+    per_second = _numbers(query, "rates", rates, "rows a second")
+    sizes = _numbers(query, "row_bytes", row_bytes or {}, "bytes")
+    if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1):
+        raise InvalidValue(f"explain: buckets must be a whole number from 1 on; got {buckets!r}")
+    streams = (
+        _expected(query, i, per_second.get(name), sizes.get(name)) for i, name in enumerate(query.names)
+    )
+    return ExpectedState(query, tuple(streams), buckets or 1)
+
+
+def _expected(query: JoinQuery, i: int, rate: float | None, row_bytes: float | None) -> Expected:
+    stream = query.streams[i]
+    if rate is None:
+        return Expected(stream.name, None, None, "not known, because its rate is not given")
+    retention_us, count = query.bounds.retention_us(i), stream.count_window
+    late_us = max(s.lateness_us for s in query.streams) if query.windowed else 0
+    late = f" and {to_text(late_us)} of lateness" if late_us else ""
+    speed = f"{rate:,.2f}".removesuffix(".00") + " a second"
+    if retention_us < INFINITE_US:
+        kept_us = max(0, retention_us)
+        rows, why = rate * (kept_us + late_us) / 1e6, f"{speed} for {to_text(kept_us)}{late}"
+    elif for_ever(query, i):
+        end = " until keys are closed" if query.promises else ", and none is ever forgotten"
+        return Expected(stream.name, None, None, f"{rate * _DAY_S:,.0f} rows more a day ({speed}){end}")
+    else:
+        rows, why = math.inf, ""
+    if count is not None and count.per == "stream" and count.rows + rate * late_us / 1e6 < rows:
+        rows, why = count.rows + rate * late_us / 1e6, f"its window counts {count.rows:,} rows{late}"
+    if math.isinf(rows):
+        assert count is not None
+        return Expected(
+            stream.name, None, None, f"{count.rows:,} rows of each key; how many keys is not known"
+        )
+    size = None if row_bytes is None else rows * (row_bytes + INDEX_BYTES)
+    return Expected(stream.name, rows, size, why)
+
+
+def _line(expected: Expected) -> str:
+    if expected.rows is None:
+        return expected.why
+    size = "" if expected.size_bytes is None else f", {_size(expected.size_bytes)}"
+    return f"{expected.rows:,.0f} rows{size} ({expected.why})"
+
+
+def _size(size_bytes: float) -> str:
+    """Bytes as `Memory` reads them.
+
+    >>> _size(1_160_000_000), _size(80)
+    ('1.16 GB', '80 B')
+    """
+    for unit, least in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= least:
+            return f"{size_bytes / least:,.2f}".removesuffix(".00") + f" {unit}"
+    return f"{size_bytes:,.0f} B"
+
+
+def _numbers(query: JoinQuery, option: str, given: Any, unit: str) -> Mapping[str, float]:
+    if not isinstance(given, Mapping):
+        raise InvalidType(f"explain: {option} must map streams to {unit}; got {given!r}")
+    for name, value in given.items():
+        if name not in query.names:
+            raise UnknownName(f"explain: {option}: no stream {name!r}; {did_you_mean(name, query.names)}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidType(f"explain: {option} of {name!r} must be a number ({unit}); got {value!r}")
+        if not 0 <= value < math.inf:
+            raise InvalidValue(f"explain: {option} of {name!r} must be 0 or more {unit}; got {value!r}")
+    return given

@@ -1,0 +1,192 @@
+"""A query in plain words: what joins, how long rows stay, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from braided.query.bounds import INFINITE_US
+from braided.query.durations import to_text
+from braided.query.explain.expected_state import expected_state
+from braided.query.explain.warnings import warnings
+from braided.query.plan_tree import Plan, label, leaves
+
+if TYPE_CHECKING:
+    from braided.query.join_query import JoinQuery
+    from braided.query.stream import Stream
+
+_NEXT, _LAST = "├─ ", "└─ "
+
+
+def explain(
+    query: JoinQuery,
+    rates: Mapping[str, float] | None = None,
+    row_bytes: Mapping[str, float] | None = None,
+    buckets: int | None = None,
+) -> str:
+    """The plan, in words and as a tree; with rates also how large the state will be; then warnings."""
+    state = expected_state(query, rates, row_bytes, buckets)
+    lines = [
+        f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
+        f"A result is one row of each stream{_keyed(query)}"
+        + (", inside every bound below." if query.windowed else "; time does not limit it."),
+        "",
+        *_tree(query, query.tree),
+        "",
+        *_conditions(query),
+        *_output(query),
+        _policies(query),
+        *_overload(query),
+        *_memory(query),
+        *(state.lines() if state else ()),
+        *(f"Warning: {said}." for said in (*warnings(query), *(state.warnings() if state else ()))),
+    ]
+    return "\n".join(lines)
+
+
+def _equal(query: JoinQuery) -> str:
+    """What must be equal."""
+    if query.on is not None:
+        return ", ".join(f"{a} = {b}" for a, b in query.on)
+    return " = ".join(f"{s.name}.{_key(s)}" for s in query.streams if s.key)
+
+
+def _keyed(query: JoinQuery) -> str:
+    if query.keyless:
+        return ""
+    return f" with equal, non-null {'keys' if query.on is None else 'values in these columns'}"
+
+
+def _tree(query: JoinQuery, node: Plan, before: str = "", branch: str = "") -> Iterator[str]:
+    """A node and what is below it."""
+    if isinstance(node, str):
+        yield f"{before}{branch}{node}: {_stay(query, query.names.index(node))}"
+        return
+    inner = f"{before}{'   ' if branch == _LAST else '│  ' if branch else ''}"
+    yield f"{before}{branch}{_operator(query, node)}"
+    for i, child in enumerate(node):
+        yield from _tree(query, child, inner, _LAST if i == len(node) - 1 else _NEXT)
+
+
+def _operator(query: JoinQuery, node: tuple[Plan, ...]) -> str:
+    if query.flat:
+        return "mjoin (one operator; each stream's new rows probe the others)"
+    below = leaves(node)
+    equal = [" = ".join(f"{s}.{c}" for s, c in a if s in below) for a in query.graph.key(node)]
+    made = "results" if node == query.tree else "rows are stored, and forgotten with the first of their parts"
+    return f"{label(node)} on {' and '.join(equal) or 'no key'}: {made}"
+
+
+def _key(stream: Stream) -> str:
+    columns = stream.key_columns
+    return columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+
+
+def _stay(query: JoinQuery, i: int) -> str:
+    stream = query.streams[i]
+    retention_us = query.bounds.retention_us(i)
+    words = []
+    if stream.count_window:
+        count = stream.count_window
+        words.append(f"a row stays until {count.rows} newer rows of its {count.per} came")
+    elif retention_us >= INFINITE_US:
+        words.append("a row stays until it can join no more" if query.promises else "a row stays for ever")
+    if retention_us < INFINITE_US:
+        words.append(f"a row is forgotten {to_text(max(0, retention_us))} after its {stream.time}")
+    if query.windowed:
+        words.append(f"rows may come {to_text(stream.lateness_us)} out of order")
+    if stream.unique:
+        words.append("keys are unique (promised)")
+    if stream.arrival != "any":
+        words.append(f"rows come {stream.arrival} (promised)")
+    if stream.upto is not None:
+        words.append(f"a row with {stream.flag} closes all keys up to its {stream.upto}")
+    elif stream.flag is not None:
+        words.append(f"a row with {stream.flag} closes its key")
+    return "; ".join(words)
+
+
+def _conditions(query: JoinQuery) -> list[str]:
+    lines = []
+    for (first, second), (low, high) in query.pairs:
+        lines.append(f"within: {second} comes from {low} to {high} after {first}")
+    if query.where is not None:
+        lines.append(f"where: {query.where}")
+    if any(s.promises for s in query.streams) and not query.promises:
+        why = "windows count rows" if query.counts else "streams have no key in common"
+        lines.append(f"What streams promise is not used, because {why}.")
+    if query.counts:
+        lines.append("Results wait until the watermark has passed them, because windows count rows.")
+    return lines
+
+
+def _output(query: JoinQuery) -> list[str]:
+    if query.select is None:
+        columns = "all columns as <stream>_<column>"
+    else:
+        columns = ", ".join(f"{name} (from {source})" for name, source in dict(query.select).items())
+    timed = any(s.time for s in query.streams)
+    return [f"output: {columns}{', result_time (the newest time)' if timed else ''}"]
+
+
+def _memory(query: JoinQuery) -> list[str]:
+    memory = query.memory
+    if memory is None:
+        return []
+    groups = 1 << memory.group_bits
+    when = "whenever that gives more results than memory" if memory.state_manager else "at the end"
+    if memory.flush != "adaptive-global":
+        when = "at the end" if memory.flush == "state-spill" else "when streams are silent, and at the end"
+    return [
+        f"memory: exact; at most {memory.limit_bytes:,} bytes of state, in {groups} groups of keys",
+        f"  groups go to disk by {memory.flush}, {memory.flush_share:.0%} of the limit at a time at least",
+        "  every batch ends with all of its results"
+        if memory.defer is False
+        else f"  what waits on disk is joined {when}",
+    ]
+
+
+def _overload(query: JoinQuery) -> list[str]:
+    overload = query.overload
+    if overload is None:
+        return []
+    lines = ["overload: lossy; results are a subset of the exact ones"]
+    if overload.rations:
+        budget = (
+            f"as many probes as fit into batches of {overload.target_batch}"
+            if overload.probes is None
+            else f"at most {overload.probes:,} probes per batch"
+        )
+        lines.append(f"  {budget}, rationed by {overload.allocation}")
+    lines += [
+        f"  no row of {stream.name} older than {stream.freshness} in any result"
+        for stream in query.streams
+        if stream.freshness is not None
+    ]
+    if overload.drops_input:
+        lines.append(
+            f"  at most {overload.probes:,} rows are let in per batch, shared by {overload.allocation}"
+        )
+    if overload.state_rows is not None:
+        lines.append(
+            f"  at most {overload.state_rows:,} rows are stored after a batch, windows shortened by "
+            f"{overload.window_split}"
+        )
+    return lines
+
+
+def _index(query: JoinQuery) -> str:
+    if query.keyless:
+        return "scan"
+    of_each = [query.tuning.index_of(name) for name in query.names]
+    if len(set(of_each)) == 1:
+        return of_each[0]
+    return ", ".join(f"{index} for {name}" for name, index in zip(query.names, of_each, strict=True))
+
+
+def _policies(query: JoinQuery) -> str:
+    tuning = query.tuning
+    return (
+        f"policies: driver stream by {tuning.driver_stream}, probe order by {tuning.probe_order}, "
+        f"index {_index(query)}, {tuning.expiry} expiry (none of them changes the result)"
+    )

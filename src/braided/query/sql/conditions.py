@@ -1,0 +1,281 @@
+"""What the conditions after ON and WHERE mean: equal columns, bounds on times, and the rest.
+
+A condition is a conjunction. An equality of two streams' columns after ON joins them. A comparison of two
+streams' time columns, with intervals added or not, is a bound on `time_second - time_first`; times are whole
+microseconds, so `<` is `<=` with one microsecond less. Everything else is left to `where`.
+
+A bound of one side only is closed by a window: `window` says how long after its own time a row of the first
+stream may be met. Without a window a plain comparison of times is left to `where`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from braided.query import condition
+from braided.query.bounds import Pair
+from braided.query.durations import to_us
+from braided.query.errors import BraidedError, did_you_mean
+from braided.query.sql.grammar import CLAUSES
+from braided.query.sql.words import Word, Words, sqlglot
+from braided.query.stream import Stream
+
+Range: TypeAlias = tuple[int | None, int | None]  # from, to; None: open
+_OPEN: Range = (None, None)
+_FLIPPED = {"GT": "LT", "GTE": "LTE"}
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """One of the conditions that all must hold."""
+
+    node: Any
+    at: int  # where in the text it stands
+    joins: bool  # it stands after ON
+
+    @property
+    def kind(self) -> str:
+        """What the parser calls it."""
+        return type(self.node).__name__
+
+    @property
+    def text(self) -> str:
+        """As SQL over the streams' own names."""
+        said: str = self.node.sql(comments=False)
+        return f"({said})" if self.kind == "Or" else said
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What all conditions together say."""
+
+    equal: list[tuple[str, str]]  # pairs of "stream.column"
+    within: dict[Pair, tuple[int, int]]
+    where: str | None
+
+
+class Names:
+    """What streams are called in a text, and whether their names must be quoted in SQL."""
+
+    def __init__(self, words: Words, called: Mapping[str, str], quoted: frozenset[str]) -> None:
+        self._words, self._called, self._quoted = words, called, quoted
+
+    def stream(self, word: Word) -> str:
+        """The stream that a word means."""
+        return self.known(word.text, word)
+
+    def known(self, name: str, at: Word | int) -> str:
+        """The stream of a name; an unknown one raises."""
+        if name not in self._called:
+            self._words.wrong(at, f"no stream {name!r}; {did_you_mean(name, self._called)}")
+        return self._called[name]
+
+    def rename(self, node: Any, at: int) -> None:
+        """Let all columns of an expression be called by their streams."""
+        for column in [c for c in node.walk() if type(c).__name__ == "Column"]:
+            place, table = _position(column, at), column.args.get("table")
+            if table is None or column.args.get("db") or not column.name or column.name == "*":
+                text = "; a text has single quotes" if column.this.args.get("quoted") else ""
+                said = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
+                self._words.wrong(place, said)
+            stream = self.known(table.name, place)
+            table.set("this", stream)
+            table.set("quoted", stream in self._quoted)
+
+
+def conjuncts(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
+    """The conditions of a part of the text, with the streams' own names in them."""
+    waiting = [_parse(words, span)]
+    while waiting:
+        node = waiting.pop()
+        kind = type(node).__name__
+        if kind == "And":
+            waiting += [node.expression, node.this]
+        elif kind == "Paren":
+            waiting.append(node.this)
+        else:
+            at = _position(node, span[0])
+            names.rename(node, at)
+            yield Conjunct(node, at, joins)
+
+
+def meaning(
+    words: Words, streams: Sequence[Stream], found: Sequence[Conjunct], given: Mapping[Pair, Range]
+) -> Meaning:
+    """Which columns are equal, how far times may be apart (`given` and found), and what else must hold."""
+    times = {s.name: s.time for s in streams}
+    order = {s.name: i for i, s in enumerate(streams)}
+    equal = [pair for c in found if (pair := _equality(c))]
+    left = [c for c in found if not _equality(c)]
+    bounds = dict(given)
+    timed = [(c, _bounds(words, c, times, order)) for c in left]
+    for _, said in timed:
+        for pair, bound in said:
+            bounds[pair] = tighter(bounds.get(pair, _OPEN), bound)
+    closed = {pair: _close(bound, pair, streams) for pair, bound in bounds.items()}
+    rest = [(c, said) for c, said in timed if not said or any(None in closed[pair] for pair, _ in said)]
+    where = " AND ".join(_checked(words, c, said) for c, said in rest)
+    within = {pair: (a, b) for pair, (a, b) in closed.items() if a is not None and b is not None}
+    return Meaning(equal, within, where or None)
+
+
+def _parse(words: Words, span: tuple[int, int]) -> Any:
+    """The tree of a condition; all before it is blank, so that it is found at its own line and column."""
+    package = sqlglot()
+    before = "".join(c if c == "\n" else " " for c in words.text[: span[0]])
+    try:
+        return package.parse_one(before + words.text[span[0] : span[1]], into=package.exp.Condition)
+    except package.errors.SqlglotError as wrong:
+        seen = (getattr(wrong, "errors", None) or [{}])[0]
+        near = seen.get("highlight") or ""
+        at = _offset(words.text, seen["line"], seen["col"] - len(near)) if near else span[0]
+        hint = did_you_mean(near.upper(), CLAUSES)
+        hint = hint if near and hint.startswith("did") else "is a part missing, such as AND or a column?"
+        words.wrong(at, f"the condition cannot be read{f' at {near!r}' if near else ''}; {hint}")
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    before = text.split("\n")[: line - 1]
+    return sum(len(part) + 1 for part in before) + max(0, column)
+
+
+def _position(node: Any, otherwise: int) -> int:
+    """Where the leftmost name or literal of an expression stands."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts, default=otherwise)
+
+
+def _equality(found: Conjunct) -> tuple[str, str] | None:
+    """The columns of two streams that a condition after ON says are equal."""
+    sides = (found.node.this, found.node.expression) if found.joins and found.kind == "EQ" else ()
+    if not sides or any(type(side).__name__ != "Column" for side in sides):
+        return None
+    if sides[0].table == sides[1].table:
+        return None
+    first, second = (f"{side.table}.{side.name}" for side in sides)
+    return first, second
+
+
+def _bounds(
+    words: Words, found: Conjunct, times: Mapping[str, str | None], order: Mapping[str, int]
+) -> list[tuple[Pair, Range]]:
+    """What a condition says about the times of two streams; nothing if it is about something else."""
+    node = found.node
+    if found.kind == "Between" and not node.args.get("symmetric"):
+        steps = [("LTE", node.args["low"], node.this), ("LTE", node.this, node.args["high"])]
+    elif found.kind in ("EQ", "LT", "LTE"):
+        steps = [(found.kind, node.this, node.expression)]
+    elif found.kind in _FLIPPED:
+        steps = [(_FLIPPED[found.kind], node.expression, node.this)]
+    else:
+        return []
+    said = []
+    for kind, smaller, larger in steps:
+        less, more = (_linear(words, side, found.at, times) for side in (smaller, larger))
+        if less is None or more is None:
+            return []
+        bound = _bound(kind, less - more, order)
+        if bound is None:
+            return []
+        said.append(bound)
+    return said
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """A sum of times, each once or its negative, and a duration."""
+
+    times: frozenset[tuple[str, int]]
+    us: int
+
+    def __sub__(self, other: _Linear) -> _Linear:
+        return self + -other
+
+    def __add__(self, other: _Linear) -> _Linear:
+        total = {stream: 0 for stream, _ in self.times | other.times}
+        for stream, sign in (*self.times, *other.times):
+            total[stream] += sign
+        return _Linear(frozenset((s, n) for s, n in total.items() if n), self.us + other.us)
+
+    def __neg__(self) -> _Linear:
+        return _Linear(frozenset((s, -n) for s, n in self.times), -self.us)
+
+
+def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> _Linear | None:
+    kind = type(node).__name__
+    if kind == "Column":
+        stream, column = node.table, node.name
+        return _Linear(frozenset({(stream, 1)}), 0) if times[stream] == column else None
+    if kind == "Interval":
+        return _Linear(frozenset(), _interval_us(words, node, at))
+    if kind in ("Paren", "Neg"):
+        inner = _linear(words, node.this, at, times)
+        return inner and (-inner if kind == "Neg" else inner)
+    if kind in ("Add", "Sub"):
+        left, right = (_linear(words, side, at, times) for side in (node.this, node.expression))
+        if left is not None and right is not None:
+            return left + right if kind == "Add" else left - right
+    return None
+
+
+def _interval_us(words: Words, node: Any, at: int) -> int:
+    unit = node.args.get("unit")
+    said = f"{node.this.name if node.this else ''} {'' if unit is None else unit.name}".strip()
+    try:
+        return to_us(said, owner="INTERVAL")
+    except BraidedError as wrong:
+        words.wrong(_position(node, at), str(wrong))
+
+
+def _bound(kind: str, difference: _Linear, order: Mapping[str, int]) -> tuple[Pair, Range] | None:
+    """`difference` is at most zero (or below it, or equal to it): what that says of two streams' times."""
+    signs = dict(difference.times)
+    if sorted(signs.values()) != [-1, 1]:
+        return None
+    first, second = sorted(signs, key=lambda stream: order[stream])
+    most = -difference.us - (kind == "LT")
+    if kind == "EQ":
+        exact = most * signs[second]
+        return (first, second), (exact, exact)
+    return (first, second), (None, most) if signs[second] > 0 else (-most, None)
+
+
+def tighter(one: Range, other: Range) -> Range:
+    """What two bounds say together."""
+    lows = [low for low, _ in (one, other) if low is not None]
+    highs = [high for _, high in (one, other) if high is not None]
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
+    """A bound with a side that is open takes it from the window of the stream that comes first there."""
+    windows_us = {s.name: s.window_us for s in streams}
+    low, high = bound
+    first_us, second_us = (windows_us[name] for name in pair)
+    if low is None and second_us is not None:
+        low = -second_us
+    return low, first_us if high is None else high
+
+
+def _checked(words: Words, found: Conjunct, said: Sequence[tuple[Pair, Range]]) -> str:
+    """The condition as `where` takes it; `said` is what it says about times, if not from both sides."""
+    text = found.text
+    if any(type(n).__name__ == "Interval" for n in found.node.walk()):
+        for (first, second), (low, _) in said:
+            open_to = second if low is None else first
+            words.wrong(
+                found.at,
+                f"{text!r} bounds {first} and {second} from one side only; bound the other side too, or give "
+                f"{open_to} a WINDOW",
+            )
+        words.wrong(
+            found.at,
+            f"INTERVAL in {text!r}: it only goes with the TIME columns of two streams, compared by <= …",
+        )
+    try:
+        condition.parse(text)
+    except BraidedError as wrong:
+        words.wrong(found.at, str(wrong))
+    return text

@@ -1,0 +1,257 @@
+"""The clauses of a query text: what stands where, not yet what it means.
+
+Every word is read by a rule, so nothing is skipped in silence; conditions after ON and WHERE are left as
+they are, for `sql_conditions`. docs/sql.md has the grammar as a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from braided.query.errors import did_you_mean
+from braided.query.sql import options as sql_options
+from braided.query.sql.options import ENDS, OPTIONS, Pair
+from braided.query.sql.words import Word, Words
+
+
+@dataclass
+class Source:
+    """A stream after FROM or JOIN."""
+
+    name: Word
+    alias: Word
+    options: dict[str, Any] = field(default_factory=dict)
+    on: tuple[int, int] | None = None
+    using: list[Word] = field(default_factory=list)
+
+
+@dataclass
+class Item:
+    """A column after SELECT."""
+
+    stream: Word
+    column: Word
+    name: Word
+
+
+@dataclass
+class Clauses:
+    """A query text in parts."""
+
+    select: list[Item] | None
+    sources: list[Source]
+    where: tuple[int, int] | None = None
+    within: list[Pair] = field(default_factory=list)
+    ends: dict[str, tuple[Word, Any]] = field(default_factory=dict)  # MEMORY, OVERLOAD, PLAN, EMIT
+
+
+_OUTER = "is not supported: a result has one row of every stream; write JOIN … ON …"
+_KEYLESS = "is not supported; write JOIN … ON with an equality of columns"
+_AFTERWARDS = "is not supported; do it with what comes out"
+REFUSED = {
+    "LEFT": f"LEFT JOIN {_OUTER}",
+    "RIGHT": f"RIGHT JOIN {_OUTER}",
+    "FULL": f"FULL JOIN {_OUTER}",
+    "OUTER": f"OUTER JOIN {_OUTER}",
+    "SEMI": f"SEMI JOIN {_OUTER}",
+    "ANTI": f"ANTI JOIN {_OUTER}",
+    "CROSS": f"CROSS JOIN {_KEYLESS}",
+    "NATURAL": f"NATURAL JOIN {_KEYLESS}",
+    "ASOF": f"ASOF JOIN {_KEYLESS}, and bound times with WITHIN",
+    "LATERAL": f"LATERAL {_KEYLESS}",
+    ",": f"a comma between streams {_KEYLESS}",
+    "GROUP BY": f"GROUP BY {_AFTERWARDS} (on Spark a windowed aggregation may follow the join)",
+    "HAVING": f"HAVING {_AFTERWARDS}",
+    "QUALIFY": f"QUALIFY {_AFTERWARDS}",
+    "ORDER BY": f"ORDER BY {_AFTERWARDS}: the order of results is free",
+    "LIMIT": f"LIMIT {_AFTERWARDS}: streams have no end",
+    "OFFSET": f"OFFSET {_AFTERWARDS}: the order of results is free",
+    "FETCH": f"FETCH {_AFTERWARDS}: streams have no end",
+    "DISTINCT": f"DISTINCT {_AFTERWARDS}: results are a bag",
+    "UNION": "UNION is not supported; write one query for each part",
+    "INTERSECT": "INTERSECT is not supported; write one query for each part",
+    "EXCEPT": "EXCEPT is not supported; write one query for each part",
+    "WITH": "WITH is not supported; name the streams after FROM and JOIN",
+    "TABLESAMPLE": "TABLESAMPLE is not supported; to lose rows on purpose, use OVERLOAD",
+}
+_COLUMNS = "SELECT takes columns as stream.column, or * for all of them"
+_PLAIN = "no expressions: compute with what comes out"
+_FUNCTIONS = ("LEFT", "RIGHT")
+CLAUSES = ("JOIN", "INNER", "ON", "USING", "WHERE", *ENDS)
+_STARTS = {*CLAUSES, *OPTIONS, *REFUSED, ";"} - {","}
+
+
+def read(words: Words) -> Clauses:
+    """The clauses of a text."""
+    select = _select(words)
+    words.expect("FROM", "a query is SELECT … FROM … JOIN …")
+    clauses = Clauses(select, [_source(words)])
+    while words.accept("JOIN") or words.accept("INNER", "JOIN"):
+        clauses.sources.append(_joined(words))
+    if len(clauses.sources) == 1 and words.peek().upper not in REFUSED:
+        words.wrong(words.peek(), "a join needs two streams or more; add JOIN … ON …")
+    if words.accept("WHERE"):
+        clauses.where = _condition(words, "WHERE")
+    while words.peek().upper in ENDS:
+        _end(words, clauses)
+    if words.accept(";") and words.peek().kind != "end":
+        words.wrong(words.peek(), "one query at a time; leave out what follows ';'")
+    if words.peek().kind != "end":
+        _unexpected(words, ("JOIN", *(("WHERE",) if clauses.where is None else ()), *ENDS))
+    return clauses
+
+
+def _unexpected(words: Words, known: tuple[str, ...]) -> NoReturn:
+    word = words.peek()
+    if word.upper in REFUSED:
+        words.wrong(word, REFUSED[word.upper])
+    if word.upper in OPTIONS:
+        words.wrong(word, f"{word.upper} belongs to a stream: put it behind the stream's name, before ON")
+    if word.upper in _STARTS - {";"}:
+        words.wrong(
+            word, f"{word.upper} is not expected here; a query is SELECT … FROM … JOIN … ON … WHERE …"
+        )
+    words.wrong(word, f"unexpected {word.shown}; {did_you_mean(word.text.upper(), known)}")
+
+
+def _select(words: Words) -> list[Item] | None:
+    if not words.accept("SELECT"):
+        _unexpected(words, ("SELECT",))
+    if words.accept("*"):
+        if words.peek().upper == ",":
+            words.wrong(words.peek(), "SELECT * is all columns already; leave out the others, or name all")
+        return None
+    items = [_item(words)]
+    while words.accept(","):
+        items.append(_item(words))
+    return items
+
+
+def _item(words: Words) -> Item:
+    if words.peek().kind not in ("word", "name") or words.peek(1).text != ".":
+        _no_column(words)
+    stream = words.read()
+    words.read()
+    if words.peek().text == "*":
+        words.wrong(stream, f"{stream.text}.* is not supported; name its columns, or use SELECT * for all")
+    column = words.name(f"a column of {stream.text}")
+    if words.accept("AS"):
+        name = words.name("a name after AS")
+    else:
+        name = (
+            words.read() if words.peek().kind in ("word", "name") and words.peek().upper != "FROM" else column
+        )
+    if words.peek().upper not in (",", "FROM"):
+        words.wrong(words.peek(), f"unexpected {words.peek().shown}; {_COLUMNS} ({_PLAIN})")
+    return Item(stream, column, name)
+
+
+def _no_column(words: Words) -> NoReturn:
+    word, then = words.peek(), words.peek(1)
+    if word.upper in REFUSED and word.upper != ",":
+        words.wrong(word, REFUSED[word.upper])
+    if word.upper == "RESULT_TIME":
+        words.wrong(word, "result_time comes out by itself; leave it out of SELECT")
+    if word.kind in ("word", "name") and then.upper in (",", "AS", "FROM", ""):
+        words.wrong(word, f"{word.shown} has no stream; {_COLUMNS}")
+    words.wrong(word, f"unexpected {word.shown}; {_COLUMNS} ({_PLAIN})")
+
+
+def _source(words: Words) -> Source:
+    word = words.peek()
+    if word.upper == "(":
+        words.wrong(word, "a subquery is not supported; name a stream, and filter with WHERE")
+    if word.upper in _STARTS and not word.plain:
+        words.wrong(
+            word, f'expected the name of a stream, got {word.shown}; quote it ("…") if it is its name'
+        )
+    name = words.name("the name of a stream")
+    if words.peek().text in (".", "("):
+        words.wrong(name, f"{name.text}{words.peek().text}… is no stream; use one plain name")
+    source = Source(name, _alias(words) or name)
+    while words.peek().upper in OPTIONS:
+        _option(words, source)
+    if words.peek().upper == ",":
+        options = words.peek(1).upper in OPTIONS
+        words.wrong(
+            words.peek(), "options of a stream have no commas between them" if options else REFUSED[","]
+        )
+    if words.peek().kind != "end" and words.peek().upper not in _STARTS:
+        _unexpected(words, (*OPTIONS, *CLAUSES))
+    return source
+
+
+def _alias(words: Words) -> Word | None:
+    if words.accept("AS"):
+        return words.name("a short name after AS")
+    word, then = words.peek(), words.peek(1)
+    if word.kind not in ("word", "name") or word.upper in _STARTS:
+        return None
+    if then.kind in ("text", "number"):  # a mistyped option, and not a short name
+        _unexpected(words, (*OPTIONS, *ENDS))
+    return words.read()
+
+
+def _joined(words: Words) -> Source:
+    source = _source(words)
+    if words.accept("ON"):
+        source.on = _condition(words, "ON")
+    elif words.accept("USING"):
+        source.using = _names(words)
+    elif words.peek().upper in REFUSED:
+        _unexpected(words, ())
+    else:
+        words.wrong(source.name, f"JOIN {source.name.text} has no ON; add ON with an equality of columns")
+    return source
+
+
+def _names(words: Words) -> list[Word]:
+    remedy = "write USING (column, …)"
+    words.expect("(", remedy)
+    found = [words.name("a column after USING")]
+    while words.accept(","):
+        found.append(words.name("a column after USING"))
+    words.expect(")", remedy)
+    return found
+
+
+def _condition(words: Words, after: str) -> tuple[int, int]:
+    """Where in the text a condition stands: up to the next clause."""
+    first, last, depth = words.peek(), words.peek(), 0
+    while words.peek().kind != "end" and (depth or not _starts_clause(words)):
+        last = words.peek()
+        if last.upper == "SELECT" and not words.dotted():
+            words.wrong(last, "a subquery is not supported; join the stream instead")
+        depth += (last.upper == "(") - (last.upper == ")")
+        words.read()
+    if first is last and words.peek() is first:
+        words.wrong(first, f"{after} needs a condition; got {first.shown}")
+    if words.peek().upper in OPTIONS:
+        _unexpected(words, ())
+    return first.start, last.end
+
+
+def _starts_clause(words: Words) -> bool:
+    word = words.peek()
+    if word.upper in _FUNCTIONS and words.peek(1).text == "(":
+        return False
+    return word.upper in _STARTS and not words.dotted()
+
+
+def _option(words: Words, source: Source) -> None:
+    said = words.read()
+    option = said.upper.lower()
+    if option in source.options:
+        words.wrong(said, f"{said.upper} is given twice for stream {source.name.text!r}; leave one out")
+    source.options[option] = sql_options.option(words, said.upper)
+
+
+def _end(words: Words, clauses: Clauses) -> None:
+    said = words.read()
+    if said.upper == "WITHIN":
+        clauses.within.append(sql_options.within(words, said))
+        return
+    if said.upper in clauses.ends:
+        words.wrong(said, f"{said.upper} is given twice; leave one out")
+    clauses.ends[said.upper] = (said, sql_options.end(words, said.upper))

@@ -1,0 +1,132 @@
+"""Words that only streams have: what stands behind a stream's name, and at the end of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from braided.query.promises import Arrival, RangePunctuation
+from braided.query.sql.words import Word, Words
+from braided.query.windows import UNBOUNDED, CountWindow, Per
+
+_DURATIONS = {"LATENESS": "1 minute", "FRESHNESS": "2 hours"}
+OPTIONS = ("WINDOW", "TIME", *_DURATIONS, "PUNCTUATION", "UNIQUE", "ARRIVAL")
+ENDS = ("WITHIN", "MEMORY", "OVERLOAD", "PLAN", "EMIT")
+_BUDGETS = ("PROBES", "TARGET", "STATE", "ALLOCATION", "SHED", "WINDOW")
+
+
+@dataclass
+class Pair:
+    """A WITHIN clause: how far apart (one duration, or from and to), and the two streams."""
+
+    at: Word
+    bound: tuple[str, ...]
+    first: Word
+    second: Word
+
+
+def option(words: Words, said: str) -> Any:
+    """The value of a stream's option."""
+    if said == "WINDOW":
+        return _window(words)
+    if said == "TIME":
+        return words.name("the time column after TIME").text
+    if said == "PUNCTUATION":
+        flag = words.name("a boolean column after PUNCTUATION").text
+        upto = words.name("a column after UPTO").text if words.accept("UPTO") else None
+        return flag if upto is None else RangePunctuation(flag, upto)
+    if said == "ARRIVAL":
+        return words.choice("ARRIVAL", [a.upper() for a in get_args(Arrival)])
+    return True if said == "UNIQUE" else words.quoted(said, _DURATIONS[said])
+
+
+def _window(words: Words) -> str | CountWindow:
+    if words.accept("UNBOUNDED"):
+        return UNBOUNDED
+    if words.peek().kind == "text":
+        return words.read().text
+    at = words.peek()
+    if not words.accept("ROWS"):
+        words.wrong(at, f"WINDOW needs '2 hours', ROWS 100 PER KEY, or UNBOUNDED; got {at.shown}")
+    rows = words.number("WINDOW ROWS")
+    per: Any = words.choice("PER", [p.upper() for p in get_args(Per)]) if words.accept("PER") else "key"
+    if not 1 <= rows < 1 << 31:
+        words.wrong(at, f"WINDOW ROWS must be at least 1 and less than 2^31; got {rows}")
+    return CountWindow(rows, per=per)
+
+
+def end(words: Words, said: str) -> Any:
+    """The value of a clause at the end; streams in it are still words."""
+    if said == "MEMORY":
+        return words.quoted("MEMORY", "512 MB")
+    if said == "OVERLOAD":
+        return _overload(words)
+    return _plan(words) if said == "PLAN" else _emit(words)
+
+
+def within(words: Words, at: Word) -> Pair:
+    """A WITHIN clause."""
+    low = words.quoted("WITHIN", "10 minutes")
+    high = words.quoted("TO", "10 minutes") if words.accept("TO") else None
+    remedy = "write WITHIN '10 minutes' BETWEEN orders AND payments"
+    words.expect("BETWEEN", remedy)
+    first = words.name("a stream after BETWEEN")
+    words.expect("AND", remedy)
+    return Pair(at, (low,) if high is None else (low, high), first, words.name("a stream after AND"))
+
+
+def _overload(words: Words) -> dict[str, Any]:
+    budgets: dict[str, Any] = {}
+    while words.peek().upper in _BUDGETS:
+        said = words.peek()
+        option, value = _budget(words)
+        if option in budgets:
+            words.wrong(said, f"OVERLOAD {said.upper} is given twice; leave one out")
+        budgets[option] = value
+    if not budgets:
+        known = "PROBES 1000, TARGET BATCH '2 seconds' or STATE ROWS 1000"
+        words.wrong(words.peek(), f"OVERLOAD needs {known}; got {words.peek().shown}")
+    return budgets
+
+
+def _budget(words: Words) -> tuple[str, Any]:
+    said = words.read().upper
+    if said == "PROBES":
+        return "probes", words.number("PROBES")
+    if said == "TARGET":
+        words.expect("BATCH", "write TARGET BATCH '2 seconds'")
+        return "target_batch", words.quoted("TARGET BATCH", "2 seconds")
+    if said == "STATE":
+        words.expect("ROWS", "write STATE ROWS 1000")
+        return "state_rows", words.number("STATE ROWS")
+    if said == "WINDOW":
+        words.expect("SPLIT", "write WINDOW SPLIT 'max-slow'")
+        return "window_split", words.quoted("WINDOW SPLIT", "max-slow")
+    return said.lower(), words.quoted(said, "jaqpot" if said == "ALLOCATION" else "input")
+
+
+def _plan(words: Words) -> str | list[Any]:
+    if words.peek().upper != "(":
+        return words.choice("PLAN", ("MJOIN", "LINEAR", "((a, b), c)"))
+    return _node(words, 0)
+
+
+def _node(words: Words, depth: int) -> list[Any]:
+    """An operator in parentheses: the words that name its streams, and operators below it."""
+    opening = words.read()
+    if depth > 8:
+        words.wrong(opening, "PLAN is nested too deeply; a join has at most 8 streams")
+    inputs: list[Any] = []
+    while not words.accept(")"):
+        if words.peek().kind == "end":
+            words.wrong(opening, "PLAN: a parenthesis is not closed")
+        inputs.append(
+            _node(words, depth + 1) if words.peek().upper == "(" else words.name("a stream in PLAN")
+        )
+        words.accept(",")
+    return inputs
+
+
+def _emit(words: Words) -> bool:
+    words.expect("PUNCTUATIONS", "write EMIT PUNCTUATIONS")
+    return True

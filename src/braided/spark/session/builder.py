@@ -1,0 +1,69 @@
+"""A SparkSession with everything a fast join needs, and the check that a user's own has what it must."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from braided.query.errors import InvalidValue
+from braided.spark.session.java import check_java
+
+_STORE = "spark.sql.streaming.stateStore."
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def conf() -> dict[str, str]:
+    """The settings `session` uses; give them to a builder of your own."""
+    settings = {
+        f"{_STORE}providerClass": _ROCKSDB,
+        f"{_STORE}rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        # any other limit makes Spark add up the size of the Arrow batch for every row it writes to it
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+        # one daemon for both kinds of Python workers, which imports and loads kernels once
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        "spark.python.daemon.module": "braided.spark.session.daemon",
+        "spark.executorEnv.MALLOC_ARENA_MAX": "2",
+    }
+    settings |= {f"spark.executorEnv.{name}": "1" for name in _ONE_THREAD}
+    return settings
+
+
+def session(name: str = "braided", **settings: Any) -> SparkSession:
+    """A SparkSession with everything set; keyword arguments are extra Spark settings.
+
+    Without a master it runs on this machine, on all cores.
+    """
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    cores = os.cpu_count() or 1
+    defaults = {
+        "spark.master": os.environ.get("MASTER", "local[*]"),
+        "spark.sql.shuffle.partitions": str(1 << max(0, (cores - 1).bit_length())),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**defaults, **conf(), **settings}.items():
+        builder = builder.config(key, str(value))
+    return builder.getOrCreate()
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise unless the session has what a streaming join cannot do without."""
+    provider = spark.conf.get(f"{_STORE}providerClass", "") or ""
+    if not provider.endswith("RocksDBStateStoreProvider"):
+        raise InvalidValue(
+            f"a streaming join needs the setting {_STORE}providerClass={_ROCKSDB}; this session has "
+            f"{provider or 'the default'}; set it, or use bd.spark.session(...) or bd.spark.conf()"
+        )
+    policy = spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min")
+    if policy != "min":
+        raise InvalidValue(
+            "a streaming join needs spark.sql.streaming.multipleWatermarkPolicy=min (the default); "
+            f"this session has {policy!r}"
+        )

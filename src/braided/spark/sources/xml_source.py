@@ -1,0 +1,259 @@
+"""XML files as a Spark source, in batches and as a stream; rows are those of `braided.local.xml_stream`.
+
+    spark.dataSource.register(XmlSource)
+    spark.readStream.format("braided-xml").schema("sno long, ipaddr string, punctuation boolean").load(folder)
+
+A stream reads a folder's files once each, in the order of their names; an offset names the files of its batch
+with their sizes. So a batch that is run again after a restart reads the same files, whatever came since, and
+a file that has changed since is an error, not other rows. Where punctuations are read, a batch is one
+partition: a punctuation holds for what comes behind it, so rows stay in the order of the stream.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+from pyarrow import fs
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from braided.local.xml_stream import XmlRows
+from braided.query.errors import InvalidType, InvalidValue
+from braided.spark.wire.schemas import in_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ModuleNotFoundError:  # Spark 4.0 and 4.1 have no limits: a batch is all there is
+        SupportsTriggerAvailableNow = ABC
+
+Sizes = dict[str, int]  # bytes of files by name, in the order of names
+
+
+class XmlSource(DataSource):
+    """The format "braided-xml".
+
+    Options: `record` is the element that is a row ("record"); `punctuation` the boolean column that marks
+    punctuations ("punctuation"), which are left out if the schema has no such column; `maxFilesPerTrigger`
+    how many files a batch of a stream takes at most (all; needs Spark 4.2).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's short name."""
+        return "braided-xml"
+
+    def schema(self) -> NoReturn:
+        """Texts have no types: the reader must be told the schema."""
+        raise InvalidValue('braided-xml must have a schema; give one: .schema("sno long, ipaddr string")')
+
+    def reader(self, schema: StructType) -> XmlReader:
+        """A reader of what is there now."""
+        return XmlReader(_format(in_arrow(schema), self.options))
+
+    def streamReader(self, schema: StructType) -> XmlStreamReader:  # noqa: N802
+        """A reader of files as they come."""
+        form = _format(in_arrow(schema), self.options)
+        if form.folder.only is not None:
+            raise InvalidValue(f"a stream's path must be a folder; got the file {form.folder.only!r}")
+        return XmlStreamReader(form, _max_files(self.options))
+
+
+class XmlFiles(InputPartition):
+    """Files that one task reads, one after the other."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Files on any file system Arrow knows: one, or all in a folder but those with `.` or `_` in front."""
+
+    path: str
+    only: str | None = None
+
+    def sizes(self) -> Sizes:
+        """The files there now."""
+        system, root = _located(self.path)
+        infos = system.get_file_info(fs.FileSelector(root))
+        found = {info.base_name: info.size for info in infos if info.type == fs.FileType.File}
+        return {name: found[name] for name in sorted(found) if self._wants(name)}
+
+    def _wants(self, name: str) -> bool:
+        return name[0] not in "._" if self.only is None else name == self.only
+
+    def open(self, name: str, size_bytes: int) -> pa.NativeFile:
+        """A file for reading; it must be as long as when it was found."""
+        system, root = _located(self.path)
+        info = system.get_file_info(f"{root}/{name}")
+        if info.size != size_bytes:
+            now = "is gone" if info.size is None else f"has {info.size:,}"
+            raise InvalidValue(
+                f"{name}: files must not change once they are there; it had {size_bytes:,} bytes and now "
+                f"{now}; put the old one back, and write new ones elsewhere before moving them in"
+            )
+        return system.open_input_stream(info.path)
+
+
+@dataclass(frozen=True)
+class XmlFormat:
+    """What to read, and where; `punctuation` is None if the schema has no such column."""
+
+    folder: Folder
+    schema: pa.Schema
+    record: str
+    punctuation: str | None
+
+    def rows(self, name: str) -> XmlRows:
+        """A parser for one file."""
+        elements = pa.schema([f for f in self.schema if f.name != self.punctuation])
+        return XmlRows(elements, record=self.record, punctuation=self.punctuation, name=name)
+
+    def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, with the schema's columns in their order."""
+        assert isinstance(partition, XmlFiles)
+        for name, size_bytes in partition.sizes.items():
+            with self.folder.open(name, size_bytes) as file:
+                for batch in self.rows(name).read(file):
+                    columns = [batch.column(field.name) for field in self.schema]
+                    yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def partitions(self, files: Sizes) -> list[XmlFiles]:
+        """One for all files if their order counts, else one a file."""
+        if self.punctuation is not None:
+            return [XmlFiles(files)] if files else []
+        return [XmlFiles({name: size}) for name, size in files.items()]
+
+
+class XmlReader(DataSourceReader):
+    """All files there are when the query is planned."""
+
+    def __init__(self, form: XmlFormat) -> None:
+        self._form = form
+
+    def partitions(self) -> list[XmlFiles]:
+        """Always at least one, as Spark wants it."""
+        return self._form.partitions(self._form.folder.sizes()) or [XmlFiles({})]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A partition's rows."""
+        return self._form.batches(partition)
+
+
+class XmlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Files as they come.
+
+    An offset is `{"last": the last name read, "read": how many files so far, "files": {name: bytes} of the
+    batch that ends here}`. Spark before 4.2 does not say where a batch begins: "files" are all there are.
+    """
+
+    def __init__(self, form: XmlFormat, max_files: int | None) -> None:
+        self._form = form
+        self._max_files = max_files
+        self._available: Sizes | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Nothing is read."""
+        return {"last": "", "read": 0, "files": {}}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What `maxFilesPerTrigger` says."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles  # noqa: PLC0415
+
+        return ReadAllAvailable() if self._max_files is None else ReadMaxFiles(self._max_files)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Files that come from now on are for the next run."""
+        self._available = self._form.folder.sizes()
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Behind the next files, at most as many as the limit says."""
+        begin = start or self.initialOffset()
+        present = self._form.folder.sizes()
+        _refuse_late(sum(name <= begin["last"] for name in present) - begin["read"], begin["last"])
+        waiting = present if self._available is None else self._available
+        new = [name for name in waiting if name > begin["last"]][: getattr(limit, "max_files", None)]
+        if not new:
+            return begin
+        return {
+            "last": new[-1],
+            "read": begin["read"] + len(new),
+            "files": {name: waiting[name] for name in new},
+        }
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[XmlFiles]:
+        """The files between two offsets."""
+        files: Sizes = end["files"]
+        _refuse_late(sum(n <= start["last"] and n not in start["files"] for n in files), start["last"])
+        return self._form.partitions({n: size for n, size in files.items() if n > start["last"]})
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A partition's rows."""
+        return self._form.batches(partition)
+
+
+def _refuse_late(files: int, last: str) -> None:
+    if files > 0:
+        raise InvalidValue(
+            f"names of new files must sort behind those already read, which end with {last!r}; got {files:,} "
+            "that came later and sort before it; rename them"
+        )
+
+
+def _format(schema: pa.Schema, options: Mapping[str, str]) -> XmlFormat:
+    flag = options.get("punctuation", "punctuation")
+    given = flag in schema.names
+    if "punctuation" in options and not given:
+        raise InvalidValue(
+            f"the schema must have the punctuation column {flag!r}, a boolean; got {schema.names}"
+        )
+    if given and schema.field(flag).type != pa.bool_():
+        raise InvalidType(f"punctuation column {flag!r} must be boolean; got {schema.field(flag).type}")
+    folder = _folder(options.get("path"))
+    form = XmlFormat(folder, schema, options.get("record", "record"), flag if given else None)
+    form.rows("braided-xml")  # raises here, not in a task, if a column cannot be made from text
+    return form
+
+
+def _folder(path: str | None) -> Folder:
+    if not path:
+        raise InvalidValue("braided-xml must have a path; give one: .load(path)")
+    system, root = _located(path)
+    kind = system.get_file_info(root).type
+    if kind == fs.FileType.NotFound:
+        raise InvalidValue(f"path must be there; got {path!r}, which is not")
+    if kind == fs.FileType.Directory:
+        return Folder(path if ":/" in path else root)
+    return Folder((path if ":/" in path else root).rpartition("/")[0], only=root.rpartition("/")[2])
+
+
+def _located(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system, and the path on it without a slash at its end; a bare path is on this machine."""
+    if ":/" not in path:
+        return fs.LocalFileSystem(), os.path.abspath(path)
+    try:
+        system, root = fs.FileSystem.from_uri(path)
+    except (pa.ArrowInvalid, OSError) as unknown:
+        raise InvalidValue(f"path must be one that Arrow can open; got {path!r}: {unknown}") from None
+    return system, root.rstrip("/")
+
+
+def _max_files(options: Mapping[str, str]) -> int | None:
+    text = options.get("maxFilesPerTrigger")
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidValue(f"maxFilesPerTrigger must be a whole number of at least 1; got {text!r}")
+    if SupportsTriggerAvailableNow is ABC:
+        raise InvalidValue("maxFilesPerTrigger needs Spark 4.2 or later; leave it out")
+    return int(text)

@@ -1,0 +1,275 @@
+"""The live engine of a bucket in memory-mapped files, so that any worker of the executor can go on with it.
+
+Python workers come and go, and tasks move between them; rebuilding an engine from its chunks costs a state
+call and a decode per chunk. So arrays live in files of an executor-local folder (tmpfs if there is one), and
+stored rows beside them as Arrow IPC files. The folder is a cache: the state store alone is the truth.
+
+When it is trusted
+------------------
+Every attempt of a batch writes a new random *token* into the bucket's state, with the chunks, and then into
+the folder's header. A folder may be used only if its header's token is the one in the committed state. The
+header is removed before the first change and written (by rename) after the last, so a folder whose worker
+died has none. If the state holds the header's *previous* token (the batch ran, but was not committed: a
+retry, speculation, a second action on the same batch), the last batch is taken back: new rows are unlinked,
+newest first. This works because nothing is forgotten or moved between the first change and the header.
+In every other case, and whenever a file is missing or has the wrong size, the engine is rebuilt.
+
+A lock (`flock`) keeps two attempts apart; an attempt that finds it taken (a killed worker can outlive its
+task) works in memory of its own, and leaves the folder alone: its token will differ from the state's then,
+so the next batch rebuilds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import mmap
+import os
+import secrets
+import weakref
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from braided.engine.engine import Engine
+from braided.engine.sides.payload import Chunk
+from braided.engine.sides.side import Allocate, Frozen, Mark, SideState
+from braided.spark.plan import ArenaPlan
+from braided.spark.storage.folders import bucket_folder
+
+FORMAT = 5
+_HEADER, _LOCK = "header", "lock"
+
+
+@dataclass
+class Arena:
+    """One bucket's folder, held by this task; `folder` is None if it cannot be used."""
+
+    folder: Path | None
+    fingerprint: str
+    _lock: int | None = None
+    _serial: int = 0
+    _files: dict[int, tuple[weakref.ref[Any], str]] = field(default_factory=dict)
+
+    def allocate(self, stream: str) -> Allocate:
+        """Where the arrays of a stream are made."""
+
+        def make(name: str, length: int, dtype: Any) -> npt.NDArray[Any]:
+            if self.folder is None:
+                return np.empty(length, dtype)
+            try:
+                return self._map(self._name(stream, name), length, dtype, create=True)
+            except OSError:  # no room left: go on in memory
+                return np.empty(length, dtype)
+
+        return make
+
+    def load(self, engine: Engine, token: str) -> bool:
+        """Bring an engine to the state that belongs to the token; whether that was possible."""
+        if self.folder is None:
+            return False
+        header = self._header()
+        known = header is not None and header["fingerprint"] == self.fingerprint
+        if header is None or not known or token not in (header["token"], header["previous_token"]):
+            self.clear()
+            return False
+        (self.folder / _HEADER).unlink()  # from here on the folder is not to be trusted
+        try:
+            self._serial = header["serial"]
+            sides = {side.name: side for side in engine.tree.sides.values()}
+            if sides.keys() != header["sides"].keys():
+                raise ValueError("the folder belongs to another plan")
+            for name, said in header["sides"].items():
+                self._thaw(sides[name], said)
+            if token != header["token"]:
+                self._undo(sides, header["previous"])
+        except (OSError, ValueError, KeyError, pa.ArrowException):
+            self.clear()
+            return False
+        return True
+
+    def save(self, engine: Engine, token: str, previous_token: str) -> None:
+        """Leave the engine for the next task; if there is no room, leave nothing."""
+        if self.folder is None:
+            return
+        try:
+            self._write(engine, token, previous_token)
+        except OSError:
+            self.clear()
+
+    def _write(self, engine: Engine, token: str, previous_token: str) -> None:
+        assert self.folder is not None
+        tree = engine.tree
+        sides = {side.name: self._freeze(side) for side in tree.sides.values()}
+        previous = {tree.sides[node].name: self._mark(tree.sides[node], m) for node, m in tree.marks.items()}
+        header = {
+            "format": FORMAT,
+            "fingerprint": self.fingerprint,
+            "token": token,
+            "previous_token": "" if _moved(engine) else previous_token,
+            "serial": self._serial,
+            "sides": sides,
+            "previous": previous,
+        }
+        self._sweep(header)
+        body = json.dumps(header).encode()
+        draft = self.folder / f"{_HEADER}.draft"
+        draft.write_bytes(zlib.crc32(body).to_bytes(4, "little") + body)
+        draft.rename(self.folder / _HEADER)
+
+    def clear(self) -> None:
+        """Forget whatever is there."""
+        if self.folder is not None:
+            with contextlib.suppress(OSError):  # the whole folder may have been swept
+                for path in self.folder.iterdir():
+                    if path.name != _LOCK:
+                        path.unlink()
+            self._files.clear()
+
+    def close(self) -> None:
+        """Let others have it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # parts
+
+    def _header(self) -> dict[str, Any] | None:
+        assert self.folder is not None
+        try:
+            data = (self.folder / _HEADER).read_bytes()
+            if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
+                return None
+            header: dict[str, Any] = json.loads(data[4:])
+        except (OSError, ValueError):
+            return None
+        return header if header.get("format") == FORMAT else None
+
+    def _name(self, stream: str, what: str) -> str:
+        self._serial += 1
+        return f"{stream}.{what}.{self._serial}"
+
+    def _map(self, name: str, length: int, dtype: Any, *, create: bool) -> npt.NDArray[Any]:
+        """An array in a file of the folder."""
+        assert self.folder is not None
+        size = max(1, length * np.dtype(dtype).itemsize)
+        flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
+        file = os.open(self.folder / name, flags, 0o600)
+        try:
+            if create:
+                os.posix_fallocate(file, 0, size)  # a full tmpfs is an error here, not a signal later
+            elif os.fstat(file).st_size != size:
+                raise ValueError(f"{name} has the wrong size")
+            array = np.frombuffer(mmap.mmap(file, size), dtype, count=length)
+        finally:
+            os.close(file)
+        self._files[id(array)] = (weakref.ref(array), name)
+        return array
+
+    def _file_of(self, array: npt.NDArray[Any]) -> str | None:
+        """The file an array lies in, if it does."""
+        reference, name = self._files.get(id(array), (None, ""))
+        return name if reference is not None and reference() is array else None
+
+    def _freeze(self, side: SideState) -> dict[str, Any]:
+        side.adopt({what: self._placed(side.name, what, array) for what, array in side.arrays.items()})
+        arrays = {
+            what: [self._file_of(array), len(array), array.dtype.str] for what, array in side.arrays.items()
+        }
+        chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
+        return {"side": dataclasses.asdict(side.frozen()), "arrays": arrays, "chunks": chunks}
+
+    def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The array in a file, if it is not in one yet."""
+        if self._file_of(array) is not None:
+            return array
+        placed = self._map(self._name(stream, what), len(array), array.dtype, create=True)
+        placed[:] = array
+        return placed
+
+    def _mark(self, side: SideState, mark: Mark) -> dict[str, Any]:
+        said = {f.name: getattr(mark, f.name) for f in dataclasses.fields(mark) if f.name != "chunks"}
+        return {**said, "chunks": [self._chunk(side.name, chunk) for chunk in mark.chunks]}
+
+    def _chunk(self, stream: str, chunk: Chunk) -> list[Any]:
+        """A chunk's place; it is written when it is first asked for."""
+        assert self.folder is not None
+        if chunk.file is None:
+            name = self._name(stream, "rows")
+            file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "wb") as sink, pa.ipc.new_file(sink, chunk.batch.schema) as writer:
+                writer.write_batch(chunk.batch)
+            chunk.file = name
+        return [chunk.start, chunk.file, chunk.batch.num_rows]
+
+    def _thaw(self, side: SideState, said: dict[str, Any]) -> None:
+        arrays = {
+            what: self._map(name, length, np.dtype(dtype), create=False)
+            for what, (name, length, dtype) in said["arrays"].items()
+        }
+        chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
+        side.thaw(Frozen(**said["side"]), arrays, chunks)
+
+    def _read(self, side: SideState, start: int, name: str, rows: int) -> Chunk:
+        assert self.folder is not None
+        with pa.memory_map(str(self.folder / name)) as source:
+            batch = pa.ipc.open_file(source).get_batch(0)
+        if batch.num_rows != rows or batch.schema != side.payload.schema:
+            raise ValueError(f"{name} holds other rows")
+        return Chunk(start, batch, file=name)
+
+    def _undo(self, sides: Mapping[str, SideState], previous: Mapping[str, dict[str, Any]]) -> None:
+        """Take the last batch back."""
+        for name, said in previous.items():
+            chunks = tuple(self._read(sides[name], *chunk) for chunk in said.pop("chunks"))
+            sides[name].undo(Mark(**said, chunks=chunks))
+
+    def _sweep(self, header: dict[str, Any]) -> None:
+        """Remove files that neither the state now nor the one before needs."""
+        assert self.folder is not None
+        needed = {_LOCK}
+        for said in header["sides"].values():
+            needed |= {name for name, _, _ in said["arrays"].values()}
+        for said in (*header["sides"].values(), *header["previous"].values()):
+            needed |= {name for _, name, _ in said["chunks"]}
+        for path in self.folder.iterdir():
+            if path.name not in needed:
+                path.unlink()
+
+
+def _moved(engine: Engine) -> bool:
+    """Whether this batch cannot be undone: something was made anew, or rows were purged."""
+    sides = engine.tree.sides.values()
+    return bool(engine.tree.rebuilt) or any(
+        side.purges and (side.renumbered or side.purged_rows) for side in sides
+    )
+
+
+def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Arena:
+    """The folder of a bucket, if it can be had: switched on, and not held by another attempt."""
+    if not plan.enabled:
+        return Arena(None, fingerprint)
+    try:
+        folder = bucket_folder(plan.application, query_id, fingerprint, bucket, stage)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return Arena(None, fingerprint)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return Arena(None, fingerprint)
+    return Arena(folder, fingerprint, lock)
+
+
+def new_token() -> str:
+    """A token no other attempt has."""
+    return secrets.token_hex(16)

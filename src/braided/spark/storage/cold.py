@@ -1,0 +1,94 @@
+"""Partition groups that do not fit into memory, on Spark: their rows are chunks of their own.
+
+A task cannot know the last batch, so nothing is owed when a batch ends: rows that arrive for a cold group are
+joined with all of it, read group by group, and written behind it. What is hot lies in the arena, like the
+rows of any join, and in the chunks of its stream. Whichever groups an attempt keeps hot, its results are the
+same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from braided.engine.sides.side import Rows
+from braided.engine.spill.files import described, latest, read_rows
+from braided.policies.arrays import Int64s
+from braided.query.plan_tree import as_tuples, label, operators
+from braided.spark.storage.chunks import Chunks
+from braided.spark.storage.store import Meta
+from braided.spark.wire import blobs
+
+
+@dataclass(frozen=True, eq=False)
+class ColdPiece:
+    """Rows of one group and input, by number of chunk; they die when the watermark has passed `dies_us`."""
+
+    chunks: tuple[int, ...]
+    rows: int
+    dies_us: int
+    size: int
+
+    def kept(self) -> list[Any]:
+        """As plain numbers."""
+        return [list(self.chunks), self.rows, self.dies_us, self.size]
+
+    @classmethod
+    def of(cls, kept: list[Any]) -> ColdPiece:
+        """From plain numbers."""
+        chunks, *numbers = kept
+        return cls(tuple(chunks), *numbers)
+
+
+def cold_pieces(meta: Meta) -> dict[str, list[ColdPiece]]:
+    """What a bucket has in cold groups, by stream or intermediate."""
+    tree: Any = as_tuples(meta.plan) if meta.plan else tuple(s["name"] for s in meta.meaning["streams"])
+    found: dict[str, list[ColdPiece]] = {}
+    for node, groups in zip(operators(tree), meta.spilled.get("pieces", ()), strict=False):
+        for _, inputs in groups:
+            for child, pieces in zip(node, inputs, strict=True):
+                found.setdefault(label(child), []).extend(ColdPiece.of(p) for p in pieces)
+    return found
+
+
+class ColdGroups:
+    """Cold groups of one bucket: what `runtime.spilling` takes for a folder of files."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+        self.bytes = 0
+
+    def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[ColdPiece]]:
+        """Several inputs' rows, ordered by group: a piece for each group."""
+        return [list(self._pieces(*part)) for part in parts]
+
+    def _pieces(self, rows: Rows, bounds: Int64s, ends_us: Int64s | None) -> Iterator[ColdPiece]:
+        batch = described(rows)
+        for low, high in itertools.pairwise(bounds.tolist()):
+            data = [blobs.encode(b, compressed=True) for b in blobs.bounded(batch.slice(low, high - low))]
+            size = sum(map(len, data))
+            self.bytes += size
+            yield ColdPiece(
+                tuple(self._chunks.put(d) for d in data), high - low, latest(ends_us, low, high), size
+            )
+
+    def read(self, pieces: Iterable[ColdPiece]) -> dict[ColdPiece, Rows]:
+        """The rows of some pieces; a damaged chunk raises."""
+        found = {}
+        for piece in pieces:
+            batches = [self._chunks.load(number, "a cold group")[1] for number in piece.chunks]
+            found[piece] = read_rows(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
+        return found
+
+    def drop(self, pieces: Iterable[ColdPiece]) -> None:
+        """Pieces are needed no more."""
+        for piece in pieces:
+            self.bytes -= piece.size
+            self._chunks.drop(piece.chunks)
+
+    def close(self) -> None:
+        """Nothing is held open."""

@@ -1,0 +1,95 @@
+"""Between two stages: the rows one stage found go to the buckets of the next, by the next stage's key.
+
+A stage's task hands on blobs of rows and, from every bucket, the newest time of each leaf stream. All of it
+belongs to the micro-batch at hand: the next stage runs in the same Spark job. Every task tells every bucket
+of the next stage these times and its row counts, even if it found no row; a bucket of a stage has input in
+every batch in which any leaf stream brings a row, so no bucket of the next stage misses a batch either.
+
+The watermark is over all leaf streams, so the first stages must know the newest times of streams that only
+a later stage joins: `Teller` sends them, from a scan of the time column alone.
+
+Late rows that are to come out flagged travel through all later stages as they are: a stage's output is used
+once, because Spark would run it again for a second use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from braided.engine.sides import times
+from braided.engine.sides.keys import KeyFormat
+from braided.query.stream import Stream
+from braided.spark.wire import blobs
+from braided.spark.wire.bucketing import NO_STREAM, Bucketing, Newest, Seen, Target, newer, partition
+
+_FLUSH_BYTES = 64 << 20
+_LATE = b"braided.late"
+
+
+def late_blob(rows: pa.RecordBatch) -> bytes:
+    """Late rows, in the result's columns, marked as what they are."""
+    return blobs.encode(rows.replace_schema_metadata({_LATE: b""}))
+
+
+def is_late(rows: pa.RecordBatch) -> bool:
+    """Whether these are late rows on their way out."""
+    return _LATE in (rows.schema.metadata or {})
+
+
+class Repacker:
+    """Sorts the rows of one partition of a stage into the buckets of the next."""
+
+    def __init__(self, target: Target, leaves: int) -> None:
+        self._target, self._leaves = target, leaves
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Data blobs, then one control row per bucket."""
+        bucketing, seen = Bucketing(self._target, partition()), Seen()
+        newest: Newest | None = None
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for blob, leaves_us in _handed_on(batches):
+            if leaves_us is not None:
+                newest = newer(newest or [None] * self._leaves, leaves_us)
+            if blob is None:
+                continue
+            rows = blobs.decode(blob)
+            if is_late(rows):
+                yield bucketing.passing(blob.to_pybytes())
+                continue
+            held.append(rows)
+            seen.rows += held[-1].num_rows
+            size += held[-1].nbytes
+            if size >= _FLUSH_BYTES:
+                yield from bucketing.packed(held)
+                held, size = [], 0
+        yield from bucketing.packed(held)
+        if newest is not None:
+            yield bucketing.control(seen, newest)
+
+
+class Teller:
+    """Tells the buckets of a stage the newest time of a leaf stream that another stage joins."""
+
+    def __init__(self, stream: Stream, leaf: int, leaves: int, buckets: int) -> None:
+        self._stream, self._leaf, self._leaves = stream, leaf, leaves
+        self._target = Target(buckets, NO_STREAM, (), KeyFormat(()))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One control row per bucket, if there is a time to tell."""
+        seen = Seen()
+        for batch in batches:
+            if batch.num_rows:
+                seen.at(times.event_times(self._stream, batch.column(self._stream.time)).newest_us)
+        if seen.newest_us is not None:
+            leaves_us: list[int | None] = [None] * self._leaves
+            leaves_us[self._leaf] = seen.newest_us
+            yield Bucketing(self._target, partition()).control(Seen(), leaves_us)
+
+
+def _handed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Buffer | None, Newest | None]]:
+    for batch in batches:
+        for blob, leaves_us in zip(batch.column("blob"), batch.column("leaves_us"), strict=True):
+            yield (blob.as_buffer() if blob.is_valid else None), leaves_us.as_py()
