@@ -51,6 +51,11 @@ class Arrival:
         return self.late is None and not self.null_keys and not self.null_times
 
     @property
+    def late_rows(self) -> int:
+        """Rows that came too late."""
+        return 0 if self.late is None else int(self.late.num_rows)
+
+    @property
     def offered_rows(self) -> int:
         """Rows that could have joined."""
         return len(self.rows) + self.shed_rows

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from braided.engine import snapshot
 from braided.engine.engine import PIECE_ROWS, Engine
-from braided.engine.intake import Arrival
+from braided.engine.features import Arrivals
 from braided.engine.sides.storable import no_results
 from braided.policies.statistics import Statistics
 from braided.query.errors import BraidedError, InvalidType, InvalidValue
@@ -147,7 +147,7 @@ class LocalJoin:
         self._ended = engine.watermark.ended
         return self
 
-    def _accept(self, call: str, batch: Mapping[str, Any]) -> list[Arrival | None]:
+    def _accept(self, call: str, batch: Mapping[str, Any]) -> Arrivals:
         self._check_open(call)
         self._check_ending(call)
         if not isinstance(batch, Mapping):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from braided.engine.engine import Engine
 from braided.engine.intake import as_batch
 from braided.engine.sides.storable import no_results
+from braided.engine.site import Site
 from braided.local.activation import Activation, BatchReport, activations
 from braided.local.queues import scheduled
 from braided.query.durations import Duration
@@ -43,7 +44,7 @@ def run_local(
     if on_batch is not None and not callable(on_batch):
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
     whole = _whole(query, tables)
-    engine = Engine(query, repeatable=True)
+    engine = Engine(query, Site(repeatable=True))
     engine.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
     spent = passed = 0.0

@@ -57,6 +57,7 @@ class Store(Protocol):
     """Where rows lie that are not in memory; pieces are what it makes of them."""
 
     bytes: int
+    lasting: bool  # it lives as long as the saved state, which then only says where pieces lie
 
     def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Any]]:
         """Write several inputs' rows, ordered by group: a piece for each group."""
@@ -74,9 +75,19 @@ class Store(Protocol):
         """Nothing is needed any more."""
         ...
 
+    def place(self, piece: Any) -> Any:
+        """Where a piece lies, as plain values, in a store that is lasting."""
+        ...
+
+    def found(self, place: Any) -> Any:
+        """The piece that lies at a place."""
+        ...
+
 
 class Spill:
     """The files of one join."""
+
+    lasting = False
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory
