@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from braided.engine.calibration import machine_costs
 from braided.engine.count_windows.waiting import Waiting
-from braided.engine.intake import Arrival, Intake, as_batch, plain_schema
+from braided.engine.intake import Arrival, Incoming, Intake, as_batch, joined_elsewhere, plain_schema
 from braided.engine.operators.layout import Layout, layout_of, output_of
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
@@ -180,30 +180,36 @@ class Engine:
 
     # a batch
 
-    def accept(self, batch: Mapping[str, Any], *, borrow: bool = False) -> list[Arrival | None]:
-        """Check and judge every part of a batch; only schemas seen for the first time are kept."""
+    def accept(
+        self, batch: Mapping[str, Any], *, borrow: bool = False, share: Share | None = None, cores: int = 1
+    ) -> list[Arrival | None]:
+        """Check and judge every part of a batch; only schemas seen for the first time are kept.
+
+        A part is a table, or `Incoming` if a sender has counted its rows already. `share` is this engine's
+        of a batch that is spread over several, of which `cores` run at a time.
+        """
         self.watch = Stopwatch()
         with self.watch.on("accept"):
-            return self._accept(batch, borrow=borrow)
+            parts = {name: self._read(name, data) for name, data in batch.items()}
+            self._unlearn = self._remember()
+            try:
+                self.learn({n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)})
+                return self._regulate(self._judge(parts, borrow=borrow), share, cores)
+            except BaseException:
+                self._unlearn()
+                raise
 
-    def _accept(self, batch: Mapping[str, Any], *, borrow: bool) -> list[Arrival | None]:
-        parts = {}
-        for name, data in batch.items():
-            i = self.number(name)
-            known = self.streams[i]
-            parts[name] = as_batch(self.query.streams[i], data, known.layout.schema if known else None)
-        self._unlearn = self._remember()
-        try:
-            self.learn({name: part.schema for name, part in parts.items()})
-            return self.regulate(self._judge(parts, borrow=borrow))
-        except BaseException:
-            self._unlearn()
-            raise
+    def _read(self, name: str, data: Any) -> pa.RecordBatch | Incoming:
+        i = self.number(name)
+        if isinstance(data, Incoming):
+            return data
+        known = self.streams[i]
+        return as_batch(self.query.streams[i], data, known.layout.schema if known else None)
 
-    def regulate(
-        self, arrivals: Sequence[Arrival | None], share: Share | None = None, cores: int = 1
+    def _regulate(
+        self, arrivals: Sequence[Arrival | None], share: Share | None, cores: int
     ) -> list[Arrival | None]:
-        """Only the rows that overload lets in; `share` is this engine's, of a batch that is spread out."""
+        """Only the rows that overload lets in."""
         if share is None:
             rows = sum(len(a.rows) for a in arrivals if a)
             share = Share(0, rows, rows)
@@ -213,13 +219,16 @@ class Engine:
         self.regulation.see(self._later(arrivals).clock_us)
         return self.regulation.let_in(arrivals, self.batches, share)
 
-    def _judge(self, parts: Mapping[str, pa.RecordBatch], *, borrow: bool) -> list[Arrival | None]:
+    def _judge(self, parts: Mapping[str, pa.RecordBatch | Incoming], *, borrow: bool) -> list[Arrival | None]:
         arrivals: list[Arrival | None] = [None] * len(self.streams)
         for name, part in parts.items():
             i = self.number(name)
             stream = self.streams[i]
-            assert stream is not None
-            arrivals[i] = stream.intake.read(part, self.watermark.us, borrow=borrow)
+            if stream is None:
+                assert isinstance(part, Incoming)
+                arrivals[i] = joined_elsewhere(part)
+            else:
+                arrivals[i] = stream.intake.read(part, self.watermark.us, borrow=borrow)
         return arrivals
 
     def step(
