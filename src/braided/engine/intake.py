@@ -114,7 +114,7 @@ class Intake:
         """Judge and convert one part of a batch; with `borrow` its buffers are kept as they are."""
         if not isinstance(part, Incoming):
             part = Incoming(*split(self._layout.stream, part))
-        judged = self.empty() if part.rows is None else self.judge(part.rows, watermark_us, borrow=borrow)
+        judged = self.empty() if part.rows is None else self._judge(part.rows, watermark_us, borrow=borrow)
         counted = {} if part.counted is None else vars(part.counted)
         return dataclasses.replace(judged, **{**self._closing(part.punctuations), **counted})
 
@@ -129,14 +129,6 @@ class Intake:
         if stream.upto is None:
             return {**count, "punctuated": keys}
         return {**count, "upto": self._keys.largest(keys.hashes) if len(keys) else None}
-
-    def largest(self, keys: Keys) -> int | None:
-        """The hash of the largest of some keys; None if there are none."""
-        return self._keys.largest(keys.hashes) if len(keys) else None
-
-    def stored_keys(self, batch: pa.RecordBatch) -> Keys:
-        """The keys of rows of stored columns; null ones are left out."""
-        return self._some_keys([batch.column(k) for k in self._layout.keys])
 
     def _some_keys(self, columns: list[pa.Array]) -> Keys:
         valid = valid_keys(columns)
@@ -153,7 +145,7 @@ class Intake:
             values = tuple(self._keys.comparable([rows.batch.column(k) for k in self._layout.keys]))
         return Keys(rows.hashes, rows.checks, values)
 
-    def judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
+    def _judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge rows that are data; columns of punctuations need not be there."""
         columns = [to_storable(batch.column(c)) for c in self._layout.columns]
         stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)

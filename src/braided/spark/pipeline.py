@@ -33,15 +33,16 @@ from braided.query.stream import Stream
 from braided.query.streaming import check_streaming
 from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.measures import OBSERVED, observation
-from braided.spark.plan import HANDED_ON, JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
+from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.session.builder import check_session
-from braided.spark.session.workers import start_early
+from braided.spark.sessions.builder import check_session
+from braided.spark.sessions.workers import start_early
 from braided.spark.sources.heartbeat import Heartbeat, beats
 from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import MAX_BUCKETS
 from braided.spark.wire.pack import Packer
+from braided.spark.wire.packed import Found, Packed, schema
 from braided.spark.wire.repack import Repacker, Teller
 from braided.spark.wire.schemas import in_arrow
 from braided.spark.wire.unpack import unpack
@@ -89,7 +90,7 @@ def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
     streams = len(plan.query.streams)
     stream = number < streams
     pack = Packer(plan, number) if stream else Repacker(target(plan, number), streams)
-    return df.mapInArrow(_callable(pack), PACKED)
+    return _sent(df, pack)
 
 
 def _told(plan: JoinPlan, frames: Sequence[DataFrame], heartbeat: bool | None) -> list[DataFrame]:
@@ -99,8 +100,8 @@ def _told(plan: JoinPlan, frames: Sequence[DataFrame], heartbeat: bool | None) -
     if heartbeat is None:
         heartbeat = memory is not None and bool(memory.defer)
     beating = [beats(frames[0].sparkSession)] if heartbeat and plan.first else []
-    return [beat.mapInArrow(_callable(Heartbeat(plan.buckets)), PACKED) for beat in beating] + [
-        df.select(F.col(f"`{stream.time}`")).mapInArrow(_callable(Teller(stream, i, n, plan.buckets)), PACKED)
+    return [_sent(beat, Heartbeat(plan.buckets)) for beat in beating] + [
+        _sent(df.select(F.col(f"`{stream.time}`")), Teller(stream, i, n, plan.buckets))
         for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
         if plan.first and stream.name not in plan.subplan.streams and stream.time is not None
     ]
@@ -109,13 +110,12 @@ def _told(plan: JoinPlan, frames: Sequence[DataFrame], heartbeat: bool | None) -
 def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
+    found = from_arrow_schema(schema(Found))
     if packed[0].isStreaming:
-        schema = JOINED if plan.stage.last else HANDED_ON
-        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), schema, "Append", "None")
+        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), found, "Append", "None")
         return joined.observe(observation(plan.stage), *_observations(plan))
     piecewise = not pyspark.__version__.startswith("4.0.")
-    schema = "blob binary" if plan.stage.last else "blob binary, leaves_us array<long>"
-    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), schema)
+    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), found)
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
@@ -298,6 +298,11 @@ def _observations(plan: JoinPlan) -> list[Any]:
         F.first(F.lit(json.dumps(query.tree))).alias("plan"),
         *(F.first(bytes_).alias("memory_limit") for bytes_ in limit),
     ]
+
+
+def _sent(df: DataFrame, packer: Packer | Repacker | Teller | Heartbeat) -> DataFrame:
+    """What a task sends to the buckets, as packed rows."""
+    return df.mapInArrow(_callable(packer), from_arrow_schema(schema(Packed)))
 
 
 def _callable(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from braided.query.durations import to_us
 from braided.query.errors import InvalidValue
 
-FORMAT = 1
+FORMAT = 2
 
 
 class State(Protocol):
@@ -78,7 +78,7 @@ class Meta:
 
     fingerprint: str
     meaning: dict[str, Any]
-    schema: list[str]
+    schema: dict[str, dict[str, str]]  # types of stored columns, by stream and column
     buckets: int
     streams: list[StreamMeta]
     token: str = ""
@@ -106,9 +106,6 @@ class Meta:
     def encode(self) -> bytes:
         """As bytes."""
         said = {**vars(self)}
-        for name in ("stage", "closures", "spilled"):  # as earlier versions wrote it, and can read it
-            if not said[name]:
-                del said[name]
         whole = bool(self.closures or self.spilled)
         said["streams"] = [{**vars(s), "chunks": _said(s.chunks, whole=whole)} for s in self.streams]
         said["intermediates"] = {n: _said(c, whole=whole) for n, c in self.intermediates.items()}
@@ -124,8 +121,6 @@ class Meta:
                 f"this checkpoint holds state of format {version}; this version of Braided reads format "
                 f"{FORMAT}; run it with the version that wrote it, or start a new checkpoint"
             )
-        if "tallies" in said:  # before 0.2 the operator kept nothing else
-            said["learned"] = {"tallies": said.pop("tallies")}
         said["streams"] = [
             StreamMeta(**{**s, "chunks": [Chunk(**c) for c in s["chunks"]]}) for s in said["streams"]
         ]
