@@ -61,7 +61,7 @@ class Teller:
         """One control row per bucket, if there is a time to tell."""
         seen = Seen()
         for batch in batches:
-            if batch.num_rows:
+            if batch.num_rows and self._stream.time is not None:
                 seen.at(times.event_times(self._stream, batch.column(self._stream.time)).newest_us)
         if seen.newest_us is not None:
             leaves_us: list[int | None] = [None] * self._leaves
