@@ -281,7 +281,10 @@ def test_with_a_budget_kept_and_rebuilt_engines_go_on_alike(own_root: Path, wind
             shutil.rmtree(own_root)
             shutil.move(own_root.with_name("kept"), own_root)
             wanted = bag(exact.push(batch))
-            since = [Meta.decode(s.meta or b"").rationing["exact_since"] for s in lost.states]
+            since = [
+                Meta.decode(s.meta or b"").numbers["features"]["overload"]["rationing"]["exact_since"]
+                for s in lost.states
+            ]
             if all(s is not None and s <= number for s in since):
                 claims += number > 3
                 assert found == wanted

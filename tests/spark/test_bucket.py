@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,15 @@ import pytest
 import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
 from braided.spark import measures
-from braided.spark.bucket import Bucket, Packed
+from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan, Stage
 from braided.spark.sources.heartbeat import Heartbeat
-from braided.spark.storage import chunks
+from braided.spark.storage import chunks, folders
 from braided.spark.storage.store import Meta
-from braided.spark.wire import blobs, pack
+from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import Packer
+from braided.spark.wire.packed import Packed, packed_rows
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds
 from tests.workloads import names_of, random_tables, stream
@@ -94,11 +96,11 @@ class Cluster:
         found = []
         for number, rows in enumerate(packed):
             if rows:
-                for blob, numbers in Bucket(self.plan, number, self.states[number]).run(rows):
-                    if blob is not None:
-                        found.append(blobs.decode(blob))
+                for made in Bucket(self.plan, number, self.states[number]).run(rows):
+                    if made.blob is not None:
+                        found.append(blobs.decode(made.blob))
                     else:
-                        self.metrics.append(numbers)
+                        self.metrics.append(made.metrics)
         return pa.Table.from_batches(found, self.plan.schema)
 
 
@@ -108,12 +110,8 @@ def _halves(table: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _by_bucket(packed: Iterable[pa.RecordBatch]) -> list[list[Packed]]:
-    rows: list[list[Packed]] = [[] for _ in range(BUCKETS)]
-    for out in packed:
-        for row in out.to_pylist():
-            number = labels(BUCKETS).index(row.pop("bucket"))
-            rows[number].append(Packed(**row))
-    return rows
+    rows = packed_rows(packed)
+    return [[row for row in rows if row.bucket == label] for label in labels(BUCKETS)]
 
 
 def batches(tables: dict[str, pa.Table], rows: int) -> list[dict[str, pa.Table]]:
@@ -257,7 +255,7 @@ def test_many_small_chunks_are_rewritten_into_few(monkeypatch: pytest.MonkeyPatc
 
 def test_blobs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "BLOB_BYTES", 500)
-    monkeypatch.setattr(pack, "_FLUSH_BYTES", 1_000)
+    monkeypatch.setattr(bucketing, "_FLUSH_BYTES", 1_000)
     names = names_of(2)
     query = bd.JoinQuery([stream(n) for n in names])
     tables = random_tables(1, names, rows=300)
@@ -293,8 +291,8 @@ def test_state_of_another_format_is_refused() -> None:
     cluster.push(tables)
     for state in cluster.states:
         assert state.meta is not None
-        state.meta = state.meta.replace(b'"format": 1', b'"format": 7')
-    with pytest.raises(bd.BraidedError, match=r"format 7.*reads format 1"):
+        state.meta = state.meta.replace(b'"format": 2', b'"format": 7')
+    with pytest.raises(bd.BraidedError, match=r"format 7.*reads format 2"):
         cluster.push(tables)
 
 
@@ -331,6 +329,28 @@ def test_a_types_change_is_refused_and_columns_may_come_and_go() -> None:
         else:
             with pytest.raises(bd.BraidedError, match=r"column 'n'.*int64.*int32"):
                 other.push({n: t.slice(20) for n, t in changed.items()})
+
+
+@pytest.mark.parametrize(
+    "name", ["a\tb", "a\nb", "a.b", "a/b", "'a' \"b\" `c`", "größe 数", "\\ ", "../x", "\0"]
+)
+def test_a_column_may_have_any_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A tab in a column's name broke the second batch: the state joined names and types by tabs."""
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    names = names_of(2)
+    tables = random_tables(1, names)
+    key, time = f"k{name}", f"t{name}"
+    tables = {n: t.rename_columns([key, time, f"n{name}", name]) for n, t in tables.items()}
+    query = bd.JoinQuery(
+        [bd.Stream(n, key=key, time=time, window="40 us", lateness="12 us") for n in names],
+        plan="linear",
+    )
+    wanted = expected(query, tables)
+    assert wanted.num_rows > 0
+    for arena in (False, True):
+        cluster = Cluster(query, tables, arena=arena)
+        found = [cluster.push(b) for b in batches(tables, 9)]
+        assert_same_bag(pa.concat_tables(found), wanted)
 
 
 def test_labels_spread_buckets_evenly_over_tasks() -> None:

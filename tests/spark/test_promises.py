@@ -52,8 +52,9 @@ def stored_rows(made: Cluster) -> dict[str, int]:
     found = dict.fromkeys(made.plan.query.names, 0)
     for state in made.states:
         if state.meta is not None:
-            for name, said in zip(made.plan.query.names, Meta.decode(state.meta).streams, strict=True):
-                found[name] += sum(c.live_rows for c in said.chunks)
+            meta = Meta.decode(state.meta)
+            for name in found:
+                found[name] += sum(c.live_rows for c in meta.chunks_of(name))
     return found
 
 
@@ -102,7 +103,8 @@ def test_state_shrinks_in_the_store_and_gone_rows_stay_gone(arena: bool) -> None
         seen += 180
     assert made is not None
     assert sum(stored_rows(made).values()) <= 2 * 180
-    held = sum(c.rows for s in made.states if s.meta for m in Meta.decode(s.meta).streams for c in m.chunks)
+    metas = [Meta.decode(s.meta) for s in made.states if s.meta]
+    held = sum(c.rows for m in metas for n in m.names for c in m.chunks_of(n))
     assert held <= 4 * 180 < 0.15 * seen
 
 
@@ -241,7 +243,7 @@ def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     made.push(batch)
     state = made.states[0]
     assert state.meta is not None
-    number = Meta.decode(state.meta).closures["chunk"]
+    number = Meta.decode(state.meta).parts["promises/keys"][0].number
     for damage in (b"", b"garbage", state.chunks[number][:-40]):
         state.chunks[number] = damage
         with pytest.raises(bd.BraidedError, match=f"state is damaged: bucket 0, closed keys, chunk {number}"):

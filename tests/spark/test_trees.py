@@ -83,8 +83,8 @@ class Kept(Cluster):
                 if attempt:
                     state.meta, state.chunks = before[0], dict(before[1])
                 made = list(Bucket(self.plan, number, state, self._query_id).run(rows))
-                runs.append([blobs.decode(blob) for blob, _ in made if blob is not None])
-                self.metrics += [numbers for _, numbers in made if numbers is not None]
+                runs.append([blobs.decode(row.blob) for row in made if row.blob is not None])
+                self.metrics += [row.metrics for row in made if row.metrics is not None]
             tables = [pa.Table.from_batches(r, self.plan.schema) for r in runs]
             assert all(bag(t) == bag(tables[0]) for t in tables)
             found.append(tables[-1])

@@ -13,7 +13,6 @@ a count by NumPy expects.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -286,7 +285,10 @@ class VirtualRun(_Run):
         self, query: bd.JoinQuery, sources: Mapping[str, Source], costs: Costs, **manager: bool
     ) -> None:
         self.clock, self._costs = Clock(), costs
-        paced = functools.partial(PacedSpilling, clock=self.clock, costs=costs, **manager)
+
+        def paced(host: Host) -> PacedSpilling:
+            return PacedSpilling(host, self.clock, costs, **manager)
+
         engine = Engine(query, Site(clock=self.clock, repeatable=True), {"spill": paced})
         self._paced: PacedSpilling = engine.features.get("spill")
         super().__init__(engine, sources)

@@ -29,7 +29,7 @@ import pyarrow as pa
 from braided.engine import report
 from braided.engine.calibration import machine_costs
 from braided.engine.features import Arrivals, Make, Step, Undo, features_of, outlasting
-from braided.engine.intake import Arrival, Intake, as_batch, plain_schema
+from braided.engine.intake import Arrival, Incoming, Intake, as_batch, joined_elsewhere, plain_schema
 from braided.engine.operators.layout import layout_of, output_of
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.results import Made, Results
@@ -151,31 +151,24 @@ class Engine:
 
     # a batch
 
-    def accept(self, batch: Mapping[str, Any], *, borrow: bool = False) -> Arrivals:
-        """Check and judge every part of a batch; only schemas seen for the first time are kept."""
+    def accept(
+        self, batch: Mapping[str, Any], *, borrow: bool = False, share: Share | None = None, cores: int = 1
+    ) -> Arrivals:
+        """Check and judge every part of a batch; only schemas seen for the first time are kept.
+
+        A part is a table, or `Incoming` if a sender has counted its rows already. `share` is this engine's
+        of a batch that is spread over several, of which `cores` run at a time.
+        """
         self.watch = Stopwatch()
         with self.watch.on("accept"):
-            parts = {}
-            for name, data in batch.items():
-                i = self.number(name)
-                known = self.streams[i]
-                parts[name] = as_batch(self.query.streams[i], data, known.layout.schema if known else None)
+            parts = {name: self._read(name, data) for name, data in batch.items()}
             self._undoing = [self._remember()]
             try:
-                self.learn({name: part.schema for name, part in parts.items()})
-                return self.admit(self._judge(parts, borrow=borrow))
+                self.learn({n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)})
+                return self._admit(self._judge(parts, borrow=borrow), share, cores)
             except BaseException:
                 self._undo()
                 raise
-
-    def admit(self, arrivals: Arrivals, share: Share | None = None, cores: int = 1) -> Arrivals:
-        """Only the rows that are let in; `share` is this engine's, of a batch that is spread out."""
-        if share is None:
-            rows = sum(len(a.rows) for a in arrivals if a)
-            share = Share(0, rows, rows)
-        for admit in self.features.admit:
-            arrivals = admit(arrivals, share, cores)
-        return arrivals
 
     def step(
         self,
@@ -250,13 +243,32 @@ class Engine:
         """A step between batches."""
         return Step([None] * len(self.streams), self.watermark, batch=False, work=work)
 
-    def _judge(self, parts: Mapping[str, pa.RecordBatch], *, borrow: bool) -> list[Arrival | None]:
+    def _read(self, name: str, data: Any) -> pa.RecordBatch | Incoming:
+        i = self.number(name)
+        if isinstance(data, Incoming):
+            return data
+        known = self.streams[i]
+        return as_batch(self.query.streams[i], data, known.layout.schema if known else None)
+
+    def _judge(self, parts: Mapping[str, pa.RecordBatch | Incoming], *, borrow: bool) -> Arrivals:
         arrivals: list[Arrival | None] = [None] * len(self.streams)
         for name, part in parts.items():
             i = self.number(name)
             intake = self.intake(i)
-            assert intake is not None
-            arrivals[i] = intake.read(part, self.watermark.us, borrow=borrow)
+            if intake is None:
+                assert isinstance(part, Incoming)
+                arrivals[i] = joined_elsewhere(part)
+            else:
+                arrivals[i] = intake.read(part, self.watermark.us, borrow=borrow)
+        return arrivals
+
+    def _admit(self, arrivals: Arrivals, share: Share | None, cores: int) -> Arrivals:
+        """Only the rows that features let in."""
+        if share is None:
+            rows = sum(len(a.rows) for a in arrivals if a)
+            share = Share(0, rows, rows)
+        for admit in self.features.admit:
+            arrivals = admit(arrivals, share, cores)
         return arrivals
 
     def _run(self, step: Step, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:

@@ -126,7 +126,7 @@ def _put_rows(engine: Engine, state: EngineState, *, same: bool) -> None:
         if stream is None:
             continue
         part, stored = state.part(rows_of_stream(stream.layout.stream.name)), stream.layout.stored_schema
-        batches = [linked_rows(batch, stored) for batch in part.batches]
+        batches = [linked_rows(batch) for batch in part.batches]
         pieces = [stream.intake.stored(conform(batch, stored), linked) for batch, linked in batches]
         engine.put(i, _not_gone(pieces, part, stream.side))
         _mark_gone(engine, stream.side, part)

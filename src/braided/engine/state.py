@@ -23,6 +23,7 @@ from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidValue
 
 FORMAT = 2
+_LINKED = pa.field("linked", pa.bool_(), metadata={"braided": "linked"})  # a user's column has none
 
 
 class Part(Protocol):
@@ -69,7 +70,7 @@ class Held:
     def schema(self) -> pa.Schema:
         """Stored columns, and behind them which rows have a key, where rows without are kept."""
         schema = self.side.payload.schema
-        return schema.append(pa.field("linked", pa.bool_())) if self.side.window is not None else schema
+        return schema.append(_LINKED) if self.side.window is not None else schema
 
     @property
     def batches(self) -> list[pa.RecordBatch]:
@@ -116,12 +117,13 @@ def rows_of_intermediate(name: str) -> str:
     return f"intermediate/{name}/rows"
 
 
-def linked_rows(batch: pa.RecordBatch, stored: pa.Schema) -> tuple[pa.RecordBatch, Bools | None]:
+def linked_rows(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Bools | None]:
     """Stored columns, and which rows have a key if that was written behind them."""
-    if batch.num_columns == len(stored):
+    last = batch.num_columns - 1
+    if last < 0 or batch.schema.field(last).metadata != _LINKED.metadata:
         return batch, None
-    *columns, linked = batch.columns
-    return pa.RecordBatch.from_arrays(columns, schema=stored), linked.to_numpy(zero_copy_only=False)
+    linked: Bools = batch.column(last).to_numpy(zero_copy_only=False)
+    return batch.select(list(range(last))), linked
 
 
 def put_arrays(state: EngineState, prefix: str, arrays: Mapping[str, Int64s]) -> None:

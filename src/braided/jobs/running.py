@@ -190,7 +190,11 @@ def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
     job.check_columns({name: frame.columns for name, frame in frames.items()})
     try:
         joined = braided.join(
-            job.query, frames, buckets=job.buckets, late="flag" if job.late is not None else "drop"
+            job.query,
+            frames,
+            buckets=job.buckets,
+            late="flag" if job.late is not None else "drop",
+            checkpoint=job.checkpoint,
         )
     except BraidedError as wrong:
         raise job.complain_of_join(str(wrong)) from None

@@ -366,9 +366,10 @@ class JoinQuery(PlainDict):
 
 
 def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
-    """The option in which a stream differs, if the streams are the same ones."""
+    """The option in which a stream differs, or their order, if the streams are the same ones."""
     before = {stream["name"]: stream for stream in old or ()}
-    if list(before) != [stream["name"] for stream in new]:
+    names = [stream["name"] for stream in new]
+    if sorted(before) != sorted(names):
         return None
     for now in new:
         was = before[now["name"]]
@@ -376,7 +377,7 @@ def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
             if was.get(option) != now.get(option):
                 old_value, new_value = was.get(option), now.get(option)
                 return f"streams: {option} of {now['name']!r} was {old_value!r} and is {new_value!r}"
-    return None
+    return f"streams: their order, which is that of the result's columns, was {list(before)} and is {names}"
 
 
 def _check_index(query: JoinQuery, stream: Stream, index: str) -> None:

@@ -13,7 +13,6 @@ with nothing in those of other stages, so that sums (or maxima) over the stages 
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -31,7 +30,7 @@ from braided.policies.statistics import (
 )
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
 from braided.spark.plan import Stage
-from braided.spark.storage.store import Meta, StreamMeta
+from braided.spark.storage.store import Chunk, Meta
 
 OBSERVED = "braided"
 _SAID = 4  # adaptations that a bucket reports
@@ -95,11 +94,10 @@ def said(seen: Statistics) -> str | None:
 
 def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int | None]:
     """One bucket's numbers; `latest` are those of this batch alone."""
-    chunks = [c for s in meta.streams for c in s.chunks]
-    chunks += itertools.chain.from_iterable(meta.intermediates.values())
+    chunks = list(meta.chunks())
     streams = [
-        replace(s, live_rows=_live(s, said), live_bytes=sum(c.size for c in said.chunks))
-        for s, said in zip(seen.streams.values(), meta.streams, strict=True)
+        replace(s, live_rows=_live(s, stored), live_bytes=sum(c.size for c in stored))
+        for s, stored in zip(seen.streams.values(), map(meta.chunks_of, seen.streams), strict=True)
     ]
     general = {
         "results": seen.results,
@@ -146,9 +144,9 @@ def _decisions(seen: Statistics, plan: Plan) -> Iterator[int]:
         yield from (inputs[number].index(name) for name in (driver, *seen.probe_orders[driver]))
 
 
-def _live(seen: StreamStatistics, said: StreamMeta) -> int:
+def _live(seen: StreamStatistics, stored: Sequence[Chunk]) -> int:
     """Rows of a stream that can still be found: an engine may hold more, and so may chunks."""
-    return min(sum(c.live_rows for c in said.chunks), seen.live_rows)
+    return min(sum(c.live_rows for c in stored), seen.live_rows)
 
 
 def combined(

@@ -121,7 +121,7 @@ class Spilling(Feature):
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on; rows that were saved may owe something, whatever is asked for now."""
         numbers = state.feature(self.name)
-        saving.check(self.disk, numbers, same_plan=same_plan)
+        saving.check(numbers, self.memory, same_plan=same_plan)
         if numbers and same_plan:
             saving.load(self.disk, self.tree.operators, state, numbers)
             self.defers |= numbers["on_disk"] and numbers["defers"]
@@ -131,7 +131,7 @@ class Spilling(Feature):
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:
         """Rows on disk cannot do without it."""
-        saving.check(None, state.feature(cls.name), same_plan=False)
+        saving.check(state.feature(cls.name), None, same_plan=False)
         return False
 
     def describe(self, numbers: Numbers) -> None:

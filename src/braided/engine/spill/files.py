@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,6 @@ class Store(Protocol):
     """Where rows lie that are not in memory; pieces are what it makes of them."""
 
     bytes: int
-    lasting: bool  # it lives as long as the saved state, which then only says where pieces lie
 
     def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Any]]:
         """Write several inputs' rows, ordered by group: a piece for each group."""
@@ -75,8 +74,13 @@ class Store(Protocol):
         """Nothing is needed any more."""
         ...
 
+
+@runtime_checkable
+class LastingStore(Store, Protocol):
+    """A store that lives as long as the saved state, which then only says where pieces lie."""
+
     def place(self, piece: Any) -> Any:
-        """Where a piece lies, as plain values, in a store that is lasting."""
+        """Where a piece lies, as plain values."""
         ...
 
     def found(self, place: Any) -> Any:
@@ -86,8 +90,6 @@ class Store(Protocol):
 
 class Spill:
     """The files of one join."""
-
-    lasting = False
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory

@@ -10,11 +10,12 @@ import numpy as np
 from braided.engine.operators.operator import Operator
 from braided.engine.sides.side import Rows
 from braided.engine.spill.disk import Disk
-from braided.engine.spill.files import by_numbers, numbered
+from braided.engine.spill.files import LastingStore, by_numbers, numbered
 from braided.engine.spill.generations import Generation
 from braided.engine.state import EngineState, Table
 from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.errors import InvalidValue
+from braided.query.memory import Memory
 
 _PREFIX = "spill/"
 
@@ -34,9 +35,11 @@ def save(disk: Disk, state: EngineState) -> dict[str, Any]:
         "owed": [owed.tolist() for owed in disk.owed],
         "counts": disk.statistics.kept()["counts"],
     }
-    if disk.store.lasting:
+    if isinstance(disk.store, LastingStore):
         numbers |= disk.statistics.kept()
-        numbers["pieces"] = [[_group(disk, group, g) for group, g in several] for several in disk.generations]
+        numbers["pieces"] = [
+            [_group(disk.store, group, g) for group, g in several] for several in disk.generations
+        ]
         return numbers
     for number, generations in enumerate(disk.generations):
         for place in range(len(generations.rows)):
@@ -58,9 +61,10 @@ def load(disk: Disk, operators: Sequence[Operator], state: EngineState, numbers:
         )
     disk.tick = numbers["tick"]
     disk.statistics.restore(numbers)
+    store: Any = disk.store
     for generations, groups in zip(disk.generations, numbers.get("pieces", ()), strict=False):
         for group, inputs, number in groups:
-            pieces = tuple(tuple(disk.store.found(p) for p in of_input) for of_input in inputs)
+            pieces = tuple(tuple(store.found(p) for p in of_input) for of_input in inputs)
             generations.put(group, Generation(number, pieces))
     by_generation: dict[tuple[int, int], dict[int, Rows]] = {}
     for name, part in parts.items():
@@ -73,24 +77,24 @@ def load(disk: Disk, operators: Sequence[Operator], state: EngineState, numbers:
         owed[:] = was if len(was) == len(owed) else owed
 
 
-def check(disk: Disk | None, numbers: Mapping[str, Any], *, same_plan: bool) -> None:
+def check(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool) -> None:
     """Raise if rows that are not in memory cannot be used as the join is asked for now."""
     if not numbers.get("on_disk"):
         return
-    if disk is None or not same_plan:
+    if memory is None or not same_plan:
         raise InvalidValue(
             "this state has rows on disk that owe results, or groups of keys that are not in memory: go on "
             "with the plan and a memory budget as when it was saved (the limit may differ), or start afresh"
         )
-    if "pieces" in numbers and numbers["groups"] != 1 << disk.bits:
+    if "pieces" in numbers and numbers["groups"] != 1 << memory.group_bits:
         raise InvalidValue(
             "this state was saved with another number of groups; go on with "
             f"bd.Memory(groups={numbers['groups']}), or start afresh"
         )
 
 
-def _group(disk: Disk, group: int, generation: Generation) -> list[Any]:
-    pieces = [[disk.store.place(p) for p in of_input] for of_input in generation.pieces]
+def _group(store: LastingStore, group: int, generation: Generation) -> list[Any]:
+    pieces = [[store.place(p) for p in of_input] for of_input in generation.pieces]
     return [group, pieces, generation.number]
 
 
