@@ -20,7 +20,7 @@ from braided.query.memory import LIVE_SHARE
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
 
-INDEX_BYTES = 64  # of a row, beside its columns: key hash, time, links (docs/engine.md)
+INDEX_BYTES = 64  # of a row, beside its columns: key hash, time, links (docs/inside/engine.md)
 _DAY_S = 86_400
 
 

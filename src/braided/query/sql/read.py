@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def sql(text: str) -> JoinQuery:
-    """The query that a text describes; the grammar is in docs/sql.md.
+    """The query that a text describes; the grammar is in docs/howto/sql.md.
 
     What is wrong raises with its line and column. What has no clause is set afterwards, with
     `dataclasses.replace`.
