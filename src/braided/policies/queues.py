@@ -2,7 +2,7 @@
 
 Priority: the stream whose rows are worth most in the state is read first, so that the rows of the others find
 their partners and need not be stored. Each stream has a quota of rows; the first one by priority that has not
-used its quota up is read. When all that have rows have used theirs up, all begin anew (of two streams this is
+used its quota up is read. When all that have rows have used theirs up, all restart (of two streams this is
 the paper's rule, which sets the other queue's iterator back).
 
 Value: rows with keys that another stream is closed for by a punctuation finish those keys, and come first.

@@ -3,7 +3,7 @@
     outBuffer_j = |buffer_j| * sigma_MJoin * product over l != j of |ht_l|
 
 The selectivity of the whole join is the same for every j, so it does not decide. The choice is made
-anew after each buffer, because that buffer's rows are then stored.
+again after each buffer, because that buffer's rows are then stored.
 
 | paper | here |
 | --- | --- |
