@@ -26,7 +26,7 @@ class LocalJoin:
     does the same piece by piece; `end` returns what waited for the end. A push that raises leaves
     the state as it was. Not for use by several threads at once, except `stats`.
 
-    `schemas` may tell the streams' schemas beforehand; else each is learned from its first batch,
+    `schemas` may give the streams' schemas in advance; else each is learned from its first batch,
     and results have no columns until all are known.
     """
 
@@ -85,7 +85,7 @@ class LocalJoin:
         return self._end(steps, chunk_rows)
 
     def _end(self, steps: Iterator[Iterator[pa.Table]], chunk_rows: int) -> Iterator[pa.Table]:
-        """What was kept, then step by step the rest; a step that fails can be repeated."""
+        """Yield held results, then step by step the rest; a step that fails can be repeated."""
         self._ending = self.query.memory is not None  # state is given up step by step
         yield from self._kept(chunk_rows)
         for step in steps:
@@ -94,7 +94,7 @@ class LocalJoin:
         self._ended = True
 
     def _kept(self, chunk_rows: int) -> Iterator[pa.Table]:
-        """What was kept, in tables of at most so many rows."""
+        """Yield held results, in tables of at most `chunk_rows` rows."""
         while self._held:
             kept = self._held.pop(0)
             if kept.num_rows > chunk_rows:
@@ -104,7 +104,7 @@ class LocalJoin:
     def late(self) -> dict[str, pa.Table]:
         """The late rows since the last call, by stream; all of a stream's columns.
 
-        They are kept until they are asked for.
+        They are held until this call.
         """
         handed = {}
         for i, stream in enumerate(self._engine.streams):
@@ -159,7 +159,7 @@ class LocalJoin:
         return self._engine.accept(batch)
 
     def _hold_unread(self) -> None:
-        """Finish a batch whose reader stopped early, and keep its results behind those kept already."""
+        """Finish a batch whose reader stopped early, and hold its results behind those held already."""
         if self._unread is not None:
             unread, self._unread = self._unread, None
             try:
@@ -170,7 +170,7 @@ class LocalJoin:
                 ) from wrong
 
     def _read(self, work: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
-        """What was kept of earlier batches, then the results of this one."""
+        """Yield held results of earlier batches, then the results of this one."""
         kept = self._kept(chunk_rows)
         while self._unread is work and (table := next(kept, None)) is not None:
             yield table

@@ -4,7 +4,7 @@ A turn reads some rows of one stream's queue. Under value-oriented scheduling it
 with keys that another stream has closed by a punctuation, then the *waiting pool*, which is the rest. So the
 pool is empty before another stream has its turn. Every row is in exactly one turn, and in one batch of it.
 
-That a row has joined is told by its key: all other streams have brought it. Windows and `where` are not
+A row's key shows whether it has joined: all other streams have brought it. Windows and `where` are not
 asked; it only decides how long a turn is. On Spark nothing of this applies: a micro-batch decides.
 """
 

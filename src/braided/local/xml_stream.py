@@ -9,7 +9,7 @@ A row is a child of the root; its own children are columns. Text is cut at both 
 is null, one the schema does not name is left out, and `*` in a punctuation (any value) is null. Names are
 taken as they are written: prefixes need not be declared.
 
-There is no tree: the parser calls back at every tag, and keeps the texts of rows nobody has taken yet and
+There is no tree: the parser calls back at every tag, and keeps the texts of rows not taken yet and
 of one unfinished row. A row is complete at its end tag, wherever the bytes before it were cut, so nothing is
 lost or doubled between two calls.
 """
@@ -87,7 +87,7 @@ class XmlRows:
         raise InvalidValue(f"{self._name}: {self._damage}")
 
     def take(self, rows: int | None = None) -> pa.RecordBatch:
-        """The rows that wait, or the first so many of them."""
+        """Return the rows that wait, or the first `rows` of them."""
         flags = pa.array(self._found.punctuations[:rows], pa.bool_())
         columns = [
             self._converted(pa.array(texts[:rows], pa.string()), flags, n)

@@ -94,7 +94,7 @@ def expect_results(*rows: Row) -> Step:
 
 
 def expect_state(**rows: int) -> Step:
-    """The streams hold so many rows."""
+    """Expect the streams to hold these numbers of rows."""
 
     def do_expect_state(run: Run) -> None:
         held = {name: run.join.stats().streams[name].live_rows for name in rows}
