@@ -86,7 +86,7 @@ def _blamed(clauses: Clauses, message: str) -> Word | int:
 
 
 def _made(words: Words, at: Word, make: Callable[..., T], *values: Any, **options: Any) -> T:
-    """A part of the query; what is wrong with it is said with its place in the text."""
+    """Build a part of the query; an error names its place in the text."""
     try:
         return make(*values, **options)
     except BraidedError as wrong:
