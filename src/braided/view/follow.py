@@ -51,7 +51,7 @@ def follow(streaming: StreamingQuery, *, journal: Path | None = None, show: Show
 
 
 class Newcomers:
-    """For a `show` that tells each batch once: what a journal knew before the first call was told then."""
+    """The batches that a `show` has not reported; those in the journal at the first call count as reported."""
 
     def __init__(self) -> None:
         self._told: int | None = None
