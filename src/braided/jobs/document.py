@@ -45,7 +45,7 @@ for _kind, _pattern in {
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says: `data` in dicts, lists and scalars; `lines` tells where each key and item is."""
+    """What a file says: `data` in dicts, lists and scalars; `lines` has the place of each key and item."""
 
     name: str
     data: Any
