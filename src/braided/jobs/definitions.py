@@ -1,4 +1,4 @@
-"""What a job file may hold. The checks and the JSON Schema are made from this; docs/howto/jobs.md lists it."""
+"""What a job file may hold. Checks and JSON Schema are made from this; docs/howto/jobs.md lists it."""
 
 from __future__ import annotations
 

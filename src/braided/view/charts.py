@@ -20,7 +20,7 @@ _MOST_LINES = 8
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over time (or areas on top of each other), and a limit; `nothing` is shown if there is no line."""
+    """Lines over time (or stacked areas), and a limit; `nothing` is shown if there is no line."""
 
     title: str
     unit: Unit

@@ -51,7 +51,7 @@ def follow(streaming: StreamingQuery, *, journal: Path | None = None, show: Show
 
 
 class Newcomers:
-    """The batches that a `show` has not reported; those in the journal at the first call count as reported."""
+    """The batches a `show` has not reported; those in the journal at the first call count as reported."""
 
     def __init__(self) -> None:
         self._told: int | None = None
