@@ -198,7 +198,7 @@ class LocalJoin:
 
 
 def _is_over(work: Iterator[pa.Table]) -> bool:
-    """Whether a batch has been processed to its end, or has failed."""
+    """Return whether a batch has been processed to its end, or has failed."""
     return inspect.getgeneratorstate(work) == inspect.GEN_CLOSED  # type: ignore[arg-type]
 
 

@@ -202,7 +202,7 @@ class _Found:
 
 
 def _parser(found: _Found) -> expat.XMLParserType:
-    """A parser without namespaces (prefixes may be undeclared) that hands out every tag as soon as it can."""
+    """A parser without namespaces (prefixes may be undeclared) that delivers every tag as soon as it can."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = found.start
@@ -236,7 +236,7 @@ def _with_punctuation(schema: pa.Schema, punctuation: str | None) -> pa.Schema:
 
 
 def _takes_texts(field: pa.Field) -> bool:
-    """Whether a column keeps an empty text as it is: a number has none, and is null then."""
+    """Return whether an empty text stays a value in this column; for a number it is null."""
     try:
         pa.array([], pa.string()).cast(field.type)
     except pa.ArrowNotImplementedError:

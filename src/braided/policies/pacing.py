@@ -148,7 +148,7 @@ def problem(pace: Pace, target_seconds: float, rows: int) -> str:
 
 
 def _sensible(batch: Measured) -> bool:
-    """Clocks may jump; what is no time at all is not learned from."""
+    """Return whether the times make sense; a clock may jump."""
     times = (batch.seconds_batch, batch.seconds_probing, batch.ahead_seconds)
     return batch.seconds_batch > 0 and all(0 <= t < math.inf for t in times)
 

@@ -65,7 +65,7 @@ def priorities(scheduling: Scheduling, query: JoinQuery) -> tuple[str, ...]:
 
 
 def may_overtake(query: JoinQuery, stream: Stream) -> bool:
-    """Whether rows of a stream may change places with others of it.
+    """Return whether rows of a stream may change places with others of it.
 
     Not where their order means something: what is late, which cluster or order they are in, or behind which
     range punctuation they come.
@@ -74,7 +74,7 @@ def may_overtake(query: JoinQuery, stream: Stream) -> bool:
 
 
 def stays_in_cluster(stream: Stream) -> bool:
-    """Whether rows of a key come together, so that it is worth to go on with them once one has joined."""
+    """Return whether rows of a key come together: then continue with them once one has joined."""
     return stream.arrival != "any"
 
 

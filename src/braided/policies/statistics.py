@@ -12,7 +12,7 @@ from typing import Any
 class StreamStatistics:
     """Counts of one stream since the start, and what its side state holds now.
 
-    `shed_rows` were not let in, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
+    `shed_rows` were not admitted, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
     "scan" (on Spark also "mixed": buckets choose for themselves). `staleness_us` is how much older than the
     clock the oldest row was in the latest batch's results, if there is an `Overload` (None after a restore).
     `purged_rows` could join no more by what streams promised; `closed_keys` are the single keys that are
@@ -45,7 +45,7 @@ class HalfJoinStatistics:
     """Rows of one stream (with what they met so far) looked up in the state of another.
 
     `allowance` is how many rows may probe in a batch; None means all. `same_key` counts the stored rows
-    that were looked at and had the key; those outside the time bounds are no `matches`.
+    that were looked at and had the key; those outside the time bounds are not `matches`.
     """
 
     probes: int = 0

@@ -1,4 +1,4 @@
-"""Joins tested step by step, the way they run: push, look, save, restore, go on.
+"""Joins tested step by step, the way they run: push, check, save, restore, continue.
 
 >>> import braided as bd
 >>> query = bd.JoinQuery([

@@ -33,5 +33,5 @@ class InitialOutputSize:
         return turn.waiting_rows[stream] * math.prod(others)
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         return f"{turn.waiting_rows[stream]:,} rows x what the others store: {self.score(turn, stream):.3g}"
