@@ -20,7 +20,7 @@ MOST_ROWS = (1 << 31) - 1
 
 
 class LocalJoin:
-    """Joins streams in this process.
+    """A join of streams in this process.
 
     `push` takes a batch (any of the streams, as Arrow tables) and returns the new results; `stream`
     does the same piece by piece; `end` returns what waited for the end. A push that raises leaves
@@ -43,16 +43,16 @@ class LocalJoin:
 
     @property
     def schema(self) -> pa.Schema:
-        """The result's schema; without columns until every stream's schema is known."""
+        """The result's schema; it has no columns until every stream's schema is known."""
         return self._engine.schema
 
     def push(self, batch: Mapping[str, Any]) -> pa.Table:
-        """Process a batch; the new results as one table."""
+        """Process a batch and return the new results as one table."""
         arrivals = self._accept("push", batch)
         return self._table(self._engine.step(arrivals, eager=False))
 
     def stream(self, batch: Mapping[str, Any], *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
-        """Process a batch; the new results in tables of at most `chunk_rows` rows.
+        """Process a batch and yield the new results in tables of at most `chunk_rows` rows.
 
         Memory stays bounded however many results there are. What is not read is not lost: the next
         `push`, `stream` or `end` hands it out first. If reading raises, the state is as before the
@@ -64,7 +64,7 @@ class LocalJoin:
         return self._read(self._unread, chunk_rows)
 
     def end(self) -> pa.Table:
-        """Declare all streams ended; the results that waited for that."""
+        """Declare all streams ended and return the results that waited for that."""
         found: list[pa.Table] = []
         try:
             found.extend(self.stream_end())
@@ -73,7 +73,7 @@ class LocalJoin:
         return self._table(iter(()))
 
     def stream_end(self, *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
-        """The same in tables of at most `chunk_rows` rows, for when there are many.
+        """Do the same as `end` in tables of at most `chunk_rows` rows, for large results.
 
         Once it is being read nothing more may be pushed under a memory budget; what was not read is handed
         out by the next `stream_end` or `end`.
@@ -102,7 +102,7 @@ class LocalJoin:
             yield kept.slice(0, chunk_rows)
 
     def late(self) -> dict[str, pa.Table]:
-        """The late rows since the last call, by stream; all of a stream's columns.
+        """Return the late rows since the last call, by stream, with all of a stream's columns.
 
         They are held until this call.
         """
@@ -114,11 +114,11 @@ class LocalJoin:
         return handed
 
     def stats(self) -> Statistics:
-        """An immutable picture of the join now; may be called at any time, from any thread."""
+        """Return immutable statistics of the join; call it at any time, from any thread."""
         return self._engine.statistics()
 
     def explain(self) -> str:
-        """The plan, and what was last decided."""
+        """Describe the plan and the latest decisions."""
         lines = [self.query.explain()]
         decided = list(self._engine.reasons())
         if decided:
@@ -129,7 +129,7 @@ class LocalJoin:
         return "\n".join(lines)
 
     def snapshot(self) -> bytes:
-        """The whole state as bytes (Arrow IPC, versioned); between batches only."""
+        """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
         self._check_ending("snapshot")
         if self._unread is not None or self._held:
             raise InvalidValue(
@@ -139,7 +139,7 @@ class LocalJoin:
         return snapshot.save(self._engine)
 
     def restore(self, data: bytes) -> LocalJoin:
-        """Bring this join to a saved state of the same query; returns itself."""
+        """Restore a saved state of the same query and return this join."""
         engine = Engine(self.query)
         snapshot.load(engine, data)
         engine.learn(self._schemas)
@@ -203,7 +203,7 @@ def _is_over(work: Iterator[pa.Table]) -> bool:
 
 
 def check_schemas(schemas: object) -> dict[str, pa.Schema]:
-    """Raise unless `schemas` maps names to Arrow schemas without double columns."""
+    """Raise unless `schemas` maps names to Arrow schemas without duplicate columns."""
     if not isinstance(schemas, Mapping):
         raise InvalidType(f"schemas must map stream names to pyarrow schemas; got {schemas!r}")
     for name, schema in schemas.items():

@@ -66,11 +66,11 @@ class XmlRows:
 
     @property
     def waiting_rows(self) -> int:
-        """How many whole rows were parsed and not taken yet."""
+        """The number of complete rows that wait for `take`."""
         return len(self._found.punctuations)
 
     def feed(self, data: bytes) -> pa.RecordBatch:
-        """The rows that these bytes complete, perhaps none."""
+        """Parse more bytes and return the rows they complete, perhaps none."""
         self.parse(data)
         return self.take()
 
@@ -100,7 +100,7 @@ class XmlRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def read(self, file: BinaryIO, batch_rows: int = 50_000) -> Iterator[pa.RecordBatch]:
-        """The rest of the document, `batch_rows` rows at a time and what remains at last."""
+        """Yield the rest of the document, `batch_rows` rows at a time, then what remains."""
         while chunk := file.read(_CHUNK_BYTES):
             self.parse(chunk)
             while self.waiting_rows >= batch_rows:
@@ -135,7 +135,7 @@ def read_xml(
     punctuation: str | None = "punctuation",
     batch_rows: int = 50_000,
 ) -> Iterator[pa.RecordBatch]:
-    """A document's rows, `batch_rows` at a time and the rest at last, in memory that does not grow with it.
+    """Yield a document's rows, `batch_rows` at a time, in memory that does not grow with it.
 
     `source` is a path (`.gz` and the like are unpacked) or a file open for reading bytes. A document that
     ends early is one that is still written: its whole rows come out.
@@ -252,7 +252,7 @@ def _without_stars(texts: pa.Array, punctuations: pa.Array) -> pa.Array:
 
 
 def _first_misfit(texts: pa.Array, kind: pa.DataType) -> int:
-    """The first text that cannot be cast, by halves: one is known to be there."""
+    """Find the first text that cannot be cast, by halves; there is one."""
     fit, end = 0, len(texts)
     while end - fit > 1:
         middle = (fit + end) // 2

@@ -45,7 +45,7 @@ def _data(stream: Stream, table: pa.Table) -> pa.Table:
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """The rows of a table, counted; values compare by what they are (NaN equals NaN)."""
+    """Count the rows of a table by their values (NaN equals NaN)."""
     return Counter(zip(*map(_values, table.columns), strict=True))
 
 

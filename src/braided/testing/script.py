@@ -78,7 +78,7 @@ def end() -> Step:
 
 
 def expect_results(*rows: Row) -> Step:
-    """The results since the last such step are these, compared on the columns given."""
+    """Expect these results since the last such step, compared on the columns given."""
 
     def do_expect_results(run: Run) -> None:
         tables = [t for t in run.results if t.num_rows]
@@ -104,7 +104,7 @@ def expect_state(**rows: int) -> Step:
 
 
 def expect_late(**rows: int) -> Step:
-    """So many late rows were handed back since the last such step."""
+    """Expect these numbers of late rows since the last such step."""
 
     def do_expect_late(run: Run) -> None:
         late = run.join.late()
@@ -124,7 +124,7 @@ def snapshot() -> Step:
 
 
 def restore() -> Step:
-    """Go on from the saved state, in a new join."""
+    """Continue from the saved state, in a new join."""
 
     def do_restore(run: Run) -> None:
         assert run.saved is not None, "restore() needs a snapshot() before it"
