@@ -74,7 +74,7 @@ class _Followed:
         self._latest = ""
 
     def look(self, *, always: bool) -> bool:
-        """Take up batches that are new; whether there were any (or this is the last look)."""
+        """Take up new batches; return whether there were any (or this is the last look)."""
         latest = self._streaming.lastProgress
         if not always and (latest is None or latest.json == self._latest):
             return False
@@ -86,7 +86,7 @@ class _Followed:
         return always or bool(new)
 
     def why(self) -> str:
-        """What keeps the join from producing."""
+        """Return what keeps the join from producing."""
         from braided.spark.diagnosis import why  # noqa: PLC0415  (needs pyspark)
 
         return why(self._streaming)

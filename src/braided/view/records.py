@@ -122,7 +122,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Record:
-        """A record out of what `to_dict` gives; fields of later versions are left out."""
+        """Build a record from what `to_dict` returns; fields of later versions are left out."""
         own = {f.name: values[f.name] for f in dataclasses.fields(cls) if f.name in values}
         of_stream = {f.name for f in dataclasses.fields(StreamRecord)}
         own["streams"] = {
@@ -137,7 +137,7 @@ _NOTHING = Record("", -1, 0.0, 0.0, 0.0, 0, 0, 0, 0)
 
 
 def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record | None = None) -> Record:
-    """A batch out of Spark's progress report and the metrics after it; `before` is the latest one before."""
+    """Build a batch's record from Spark's progress report and the metrics after it; `before` is the one before."""
     if before is not None and before.batch != progress["batchId"] - 1:
         before = None
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1e3
@@ -245,16 +245,16 @@ class Journal:
         self._whole = False
 
     def append(self, record: Record) -> None:
-        """One more batch."""
+        """Write one more batch."""
         self._write({"record": record.to_dict()})
 
     def describe(self, text: str) -> None:
-        """What is joined, in words; once, however often a query is started."""
+        """Write what the query joins, in words; once, however often it starts."""
         if self.about() != text:
             self._write({"about": text})
 
     def read(self) -> list[Record]:
-        """All batches, oldest first; none if there is no file."""
+        """Read all batches, oldest first; none if there is no file."""
         return [line for line in self._lines() if isinstance(line, Record)]
 
     def about(self) -> str:
