@@ -137,7 +137,7 @@ _NOTHING = Record("", -1, 0.0, 0.0, 0.0, 0, 0, 0, 0)
 
 
 def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record | None = None) -> Record:
-    """Build a batch's record from Spark's progress report and the metrics after it; `before` is the one before."""
+    """Build a batch's record from Spark's progress and the metrics after it; `before` is the one before."""
     if before is not None and before.batch != progress["batchId"] - 1:
         before = None
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1e3
