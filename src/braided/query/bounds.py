@@ -32,7 +32,7 @@ Within: TypeAlias = tuple[tuple[Pair, tuple[str, str]], ...]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The closed matrix; an entry of `INFINITE_US` is no bound."""
+    """The closed matrix; an entry of `INFINITE_US` does not bound."""
 
     matrix: tuple[tuple[int, ...], ...]
 
@@ -44,7 +44,7 @@ class Bounds:
         )
 
     def retention_us(self, i: int) -> int:
-        """How far the watermark must pass a row of stream i before it can meet no row to come."""
+        """Return how far the watermark must pass a row of stream i before no future row can join it."""
         return max(bound for j, bound in enumerate(self.matrix[i]) if j != i)
 
     def between(self, groups: Sequence[Sequence[int]]) -> Bounds:
