@@ -60,7 +60,7 @@ class Document:
 
 
 def read_document(path: Path, environment: Mapping[str, str] | None = None) -> Document:
-    """The document in a file; what is no YAML raises, with line and column."""
+    """Read the document in a file; what is not YAML raises, with line and column."""
     return parse(_text(path), str(path), environment)
 
 
