@@ -56,7 +56,7 @@ class CoverProblem:
 
     @property
     def coverable(self) -> bool:
-        """Whether all rows together bring enough to every state, whatever it costs."""
+        """Return whether all rows together bring enough to every state, whatever it costs."""
         return not self.arrays().lacking(np.asarray(self.caps)).any()
 
     def arrays(self) -> _Arrays:
@@ -98,7 +98,7 @@ def solve(problem: CoverProblem, solver: Solver = "auto") -> Cover:
 
 @cache
 def has_scipy() -> bool:
-    """Whether SciPy is installed."""
+    """Return whether SciPy is installed."""
     return importlib.util.find_spec("scipy") is not None
 
 

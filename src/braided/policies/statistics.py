@@ -12,7 +12,7 @@ from typing import Any
 class StreamStatistics:
     """Counts of one stream since the start, and what its side state holds now.
 
-    `shed_rows` were not let in, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
+    `shed_rows` were not admitted, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
     "scan" (on Spark also "mixed": buckets choose for themselves). `staleness_us` is how much older than the
     clock the oldest row was in the latest batch's results, if there is an `Overload` (None after a restore).
     `purged_rows` could join no more by what streams promised; `closed_keys` are the single keys that are
@@ -45,7 +45,7 @@ class HalfJoinStatistics:
     """Rows of one stream (with what they met so far) looked up in the state of another.
 
     `allowance` is how many rows may probe in a batch; None means all. `same_key` counts the stored rows
-    that were looked at and had the key; those outside the time bounds are no `matches`.
+    that were looked at and had the key; those outside the time bounds are not `matches`.
     """
 
     probes: int = 0
@@ -83,7 +83,7 @@ class RationingStatistics:
     """Rationed probes: the latest batch's `budget` (None: no limit was needed), and what it is spent on.
 
     `freshness_share` of it keeps results fresh; `results_lost` is an estimate of all that were not found
-    since the start; `reason` says who may probe, `problem` why the budget cannot be kept, if so.
+    since the start; `reason` says which rows may probe, `problem` why the budget cannot be met, if so.
     """
 
     budget: int | None
@@ -100,7 +100,7 @@ class Statistics:
 
     `exact_again` is the batch since which rationed probes lose nothing (0: they never did; None: results are
     missing now); rows that were shed or cut are counted with their stream. `punctuations_out` are the keys
-    that the output was told to be complete. `driver_streams` and
+    for which the output announced completion. `driver_streams` and
     `probe_orders` are of the latest batch with rows (none after a restore); `driver_switches` counts the runs
     of rows of one driver stream (a whole buffer is one run), `profile_probes` what the probe-order policy
     looked up to decide, `driven_rows` the rows whose turn has come (all stored rows, between batches).

@@ -20,7 +20,7 @@ _MOST_LINES = 8
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over time (or areas on top of each other), and a limit; `nothing` is said if there is no line."""
+    """Lines over time (or stacked areas), and a limit; `nothing` is shown if there is no line."""
 
     title: str
     unit: Unit
@@ -171,7 +171,7 @@ def summary(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share does not exceed.
+    """Return the smallest value that this share of the values does not exceed.
 
     >>> quantile([1, 2, 3, 4], 0.5), quantile([1, 2, 3, 4], 0.99)
     (2, 4)

@@ -29,7 +29,7 @@ def exposition(record: Record | None) -> str:
 
 
 def metrics(record: Record) -> list[Metric]:
-    """What a batch has to tell."""
+    """Return the samples of a batch."""
     return [
         Metric("braided_batches_total", "counter", "Batches since the start.", {(): record.batches}),
         Metric("braided_results_total", "counter", "Results since the start.", {(): record.total_results}),

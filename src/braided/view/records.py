@@ -1,6 +1,6 @@
 """What one finished batch did, in plain values, and the file that keeps a line for each.
 
-A `Record` tells a batch's own rows and results by what the totals were after the batch before it. Where that
+A `Record` computes a batch's own rows and results from the totals after the batch before it. Where that
 is not known (a restart without a journal, or a batch whose report was lost) they are None, never wrong.
 """
 
@@ -26,7 +26,7 @@ INTERMEDIATES = "intermediates"
 
 
 def usual_journal(checkpoint: Path) -> Path:
-    """Where a job notes its batches unless said otherwise."""
+    """Return where a job writes its journal by default."""
     return checkpoint / "braided" / JOURNAL
 
 
@@ -59,7 +59,7 @@ class Record:
     `when` is its end, in seconds since 1970; `seconds` how long it took. `latency` is how long a row waited
     at most for its results where batches follow each other at once: the batch before it had just begun.
     `rows` and `results` are of this batch. `allowances` are rationed probes, by "probing->probed".
-    `budget_bytes` is the `Memory` budget; `adaptations` says in words what was decided anew.
+    `budget_bytes` is the `Memory` budget; `adaptations` lists the new decisions in words.
     """
 
     query: str
@@ -122,7 +122,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Record:
-        """A record out of what `to_dict` gives; fields of later versions are left out."""
+        """Build a record from what `to_dict` returns; fields of later versions are left out."""
         own = {f.name: values[f.name] for f in dataclasses.fields(cls) if f.name in values}
         of_stream = {f.name for f in dataclasses.fields(StreamRecord)}
         own["streams"] = {
@@ -137,7 +137,7 @@ _NOTHING = Record("", -1, 0.0, 0.0, 0.0, 0, 0, 0, 0)
 
 
 def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record | None = None) -> Record:
-    """A batch out of Spark's progress report and the metrics after it; `before` is the latest one before."""
+    """Build a batch's record from Spark's progress and the metrics after it; `before` is the one before."""
     if before is not None and before.batch != progress["batchId"] - 1:
         before = None
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1e3
@@ -178,7 +178,7 @@ def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record 
 
 
 def _unreported(spark: Mapping[str, Any], query: str, before: Record | None) -> Record:
-    """A batch before any in which buckets said something: after a restart there may be one without rows."""
+    """A batch before any bucket has reported: after a restart there may be one without rows."""
     if before is None:
         return Record(**spark, query=query, results=0, total_results=0, batches=0)
     streams = {name: dataclasses.replace(s, rows=0) for name, s in before.streams.items()}
@@ -212,7 +212,7 @@ def _stream(s: StreamStatistics, lag_us: int | None, base: int | None) -> Stream
 
 
 def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
-    """What was decided anew since the batch before."""
+    """Return the decisions made since the batch before."""
     if before is not None:
         yield from _changes(metrics, before)
     done = before.batches if before else metrics.batches - 1
@@ -245,20 +245,20 @@ class Journal:
         self._whole = False
 
     def append(self, record: Record) -> None:
-        """One more batch."""
+        """Write one more batch."""
         self._write({"record": record.to_dict()})
 
     def describe(self, text: str) -> None:
-        """What is joined, in words; once, however often a query is started."""
+        """Write what the query joins, in words; once, however often it starts."""
         if self.about() != text:
             self._write({"about": text})
 
     def read(self) -> list[Record]:
-        """All batches, oldest first; none if there is no file."""
+        """Read all batches, oldest first; none if there is no file."""
         return [line for line in self._lines() if isinstance(line, Record)]
 
     def about(self) -> str:
-        """What `describe` was told last."""
+        """Return the latest text given to `describe`."""
         told = [line for line in self._lines() if isinstance(line, str)]
         return told[-1] if told else ""
 

@@ -19,7 +19,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 8, 12, 22
 _COLOURS = 8
 _TICKS = 4
 _SPANS = (86_400, 3_600, 60)
-_DOTS = 60  # so many batches are shown one by one
+_DOTS = 60  # up to this number, batches are drawn one by one
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
 
 _Point: TypeAlias = tuple[float, float, float]  # x, bottom, top
