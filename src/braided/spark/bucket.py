@@ -79,14 +79,13 @@ class Bucket:
         self._rebuilds = self._hits = 0
         self._keeps_state = True
         self._closed_before: bytes | None = None  # the closed keys, as the state has them
-        self.said: str | None = None  # what goes with the row of metrics, in words
         self.probing_seconds = 0.0
         self.leaves_us: list[int | None] | None = None  # the newest times of all streams, once it has run
 
     def run(
         self, packed: Sequence[Packed], *, finish: bool = False
-    ) -> Iterator[tuple[bytes | None, list[int | None] | None]]:
-        """Blobs of results, and at the end one row of metrics; the state is written in between.
+    ) -> Iterator[tuple[bytes | None, str | None]]:
+        """Blobs of results, and at the end a report of its numbers; the state is written in between.
 
         With `finish` there is nothing to come: results that wait are handed out, and no state is kept.
         """
@@ -106,7 +105,7 @@ class Bucket:
 
     def _run(
         self, packed: Sequence[Packed], arena: Arena, *, finish: bool
-    ) -> Iterator[tuple[bytes | None, list[int | None] | None]]:
+    ) -> Iterator[tuple[bytes | None, str | None]]:
         watch = Stopwatch()
         self._keeps_state = not finish
         with watch.on("state"):
@@ -134,21 +133,20 @@ class Bucket:
         with watch.on("state"):
             self._write(meta, engine, arrivals)
             arena.save(engine, meta.token, previous)
-        seen = engine.statistics()
-        self.said = measures.said(seen)
         self.leaves_us = list(engine.watermark.newest_us)
         yield (
             None,
-            measures.vector(
-                seen,
-                meta,
-                self._plan.query.tree,
-                engine_us=watch.us("engine"),
-                state_us=watch.us("state"),
+            measures.report(
+                engine.statistics(),
+                self._plan,
+                {n: s.chunks for n, s in zip(self._plan.query.names, meta.streams, strict=True)}
+                | meta.intermediates,
+                rows=sum(len(a.rows) for a in judged if a is not None),
+                hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(judged),
+                engine_seconds=watch.us("engine") / 1e6,
+                state_seconds=watch.us("state") / 1e6,
                 rebuilds=self._rebuilds,
                 arena_hits=self._hits,
-                batch_rows=sum(len(a.rows) for a in judged if a is not None),
-                hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(judged),
             ),
         )
 

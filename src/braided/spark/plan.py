@@ -25,7 +25,7 @@ PACKED = (
     "rows_before long, rows_upto long, rows_total long, dropped long, began_us long, "
     "blob binary, leaves_us array<long>"
 )
-JOINED = "blob binary, metrics array<long>, said string"
+JOINED = "blob binary, report string"
 HANDED_ON = f"{JOINED}, leaves_us array<long>"  # by a stage that is not the last
 
 

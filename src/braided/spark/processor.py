@@ -50,9 +50,9 @@ class JoinProcessor(StatefulProcessor):
             packed += [Packed(*row) for row in zip(*columns, strict=True)]
         number = labels(plan.buckets).index(int(key[0]))
         bucket = Bucket(plan, number, self, _query_id(), self._ahead_seconds)
-        for blob, numbers in bucket.run(packed):
+        for blob, report in bucket.run(packed):
             handed = {} if plan.stage.last else {"leaves_us": [bucket.leaves_us]}
-            yield pd.DataFrame({"blob": [blob], "metrics": [numbers], "said": [bucket.said], **handed})
+            yield pd.DataFrame({"blob": [blob], "report": [report], **handed})
         self._ahead_seconds += bucket.probing_seconds
 
     def close(self) -> None:
