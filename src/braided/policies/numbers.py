@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 Adds: TypeAlias = Literal["sum", "max", "all", "same", "first", "words", ""]
@@ -90,8 +90,9 @@ def declare(about: str, adds: Adds = "sum", unit: Unit = "rows", **options: Any)
 
 
 def number(about: str, adds: Adds = "sum", unit: Unit = "rows", *, default: Any = 0, **options: Any) -> Any:
-    """A field that is a number; its default is the value where no bucket knows one."""
-    return field(default=default, metadata=declare(about, adds, unit, default=default, **options))
+    """A field that is a number; its default (MISSING: it must be given) holds where no bucket knows one."""
+    fallback = None if default is MISSING else default
+    return field(default=default, metadata=declare(about, adds, unit, default=fallback, **options))
 
 
 def declared(kind: type) -> Mapping[str, Number]:

@@ -6,20 +6,19 @@ Every number of a join is declared here (see `numbers`).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 from braided.policies.numbers import Plot, declare, number
 
 _STATE = Plot("State", stacked=True)
 _SPILLED = Plot("Spilled", "Nothing went to disk.")
-_FRESHNESS = Plot(
-    "Budget spent on freshness",
-    "Probes are not rationed: every result is as fresh as its rows.",
-    peaks=False,
-)
+_NOT_RATIONED = "Probes are not rationed: every result is as fresh as its rows."
+_FRESHNESS = Plot("Budget spent on freshness", _NOT_RATIONED, peaks=False)
 _ALLOWED = Plot("Probes allowed a batch", "Probes are not rationed.", peaks=False)
+_given = functools.partial(number, default=MISSING)
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class StreamStatistics:
     closed_keys: int = number("single keys that are remembered as closed")
     newest_us: int | None = number("the newest time", "max", "us", default=None)
     staleness_us: int | None = number(
-        "how much older than the clock the oldest row of the latest results was", "max", "us", default=None
+        "how old the oldest row of the latest results was", "max", "us", default=None
     )
     index: str = number("how its rows are looked up", "same", default="hash")
     index_changes: int = number("how often that changed")
@@ -102,20 +101,18 @@ class RationingStatistics:
     `results_lost` is an estimate; on Spark the words are those of one bucket.
     """
 
-    budget: int | None = field(metadata=declare("probes in a batch", prometheus="braided_probe_budget"))
-    freshness_share: float = field(
-        metadata=declare(
-            "part of the probes that keeps results fresh",
-            "first",
-            "share",
-            prometheus="braided_freshness_share",
-            plot=_FRESHNESS,
-            line="freshness",
-        )
+    budget: int | None = _given("probes that a batch may make", prometheus="braided_probe_budget")
+    freshness_share: float = _given(
+        "part of the probes that keeps results fresh",
+        "first",
+        "share",
+        prometheus="braided_freshness_share",
+        plot=_FRESHNESS,
+        line="freshness",
     )
-    results_lost: int = field(metadata=declare("results that were not found since the start"))
-    reason: str = field(metadata=declare("who may probe", "words"))
-    adaptations: tuple[Adapted, ...] = field(metadata=declare("the latest analyses", "first"))
+    results_lost: int = _given("results that were not found since the start")
+    reason: str = _given("who may probe", "words")
+    adaptations: tuple[Adapted, ...] = _given("the latest analyses", "first")
     problem: str = number("why the budget cannot be kept, if so", "words", default="")
 
 
@@ -182,12 +179,8 @@ class JoinMetrics(Statistics):
     batch_seconds: tuple[float, ...] = ()
     rows_per_second: float = 0.0
     buckets: int = number("parts that the keys are split into")
-    largest_bucket_share: float = number(
-        "the largest bucket's part of all live rows", "", "share", default=0.0
-    )
-    hottest_key_share: float = number(
-        "about what part of the latest rows had the same key", "", "share", default=0.0
-    )
+    largest_bucket_share: float = number("the largest bucket's part of live rows", "", "share", default=0.0)
+    hottest_key_share: float = number("about the hottest key's part of new rows", "", "share", default=0.0)
     state_bytes: int = number("chunks in the state store", unit="bytes")
     state_chunks: int = number("how many chunks these are")
     rebuilds: int = number("engines that were rebuilt from chunks")

@@ -7,15 +7,16 @@ is not known (a restart without a journal, or a batch whose report was lost) the
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from braided.policies.numbers import Number, Plot, declare, declared, number
+from braided.policies.numbers import Number, Plot, declared, number
 from braided.policies.statistics import (
     HalfJoinStatistics,
     IntermediateStatistics,
@@ -27,6 +28,7 @@ from braided.query.errors import BraidedError, InvalidValue
 
 JOURNAL = "journal.jsonl"
 _BATCH = Plot("Seconds a batch")
+_given = functools.partial(number, adds="", default=MISSING)
 
 
 def usual_journal(checkpoint: Path) -> Path:
@@ -58,6 +60,20 @@ class StreamRecord(StreamStatistics):
         return self.rows_in
 
 
+def _of_join(name: str, unknown: Any = None) -> Any:
+    """A number of the join, as an attribute of a record."""
+    return property(lambda record: record.numbers.get(name, unknown))
+
+
+def _sum(name: str, *parts: str) -> Any:
+    """A number of all streams or intermediates."""
+
+    def total(record: Record) -> int:
+        return sum(values[name] for part in parts for values in record.parts(part).values())
+
+    return property(total)
+
+
 class Shown(NamedTuple):
     """A number that is shown somewhere: what it is of, its name and its declaration."""
 
@@ -74,36 +90,29 @@ class Record:
     batches follow each other at once: the batch before it had just begun. `rows` and `results` are of this
     batch. `numbers` are those of the join after it (see `JoinMetrics`, and `RationingStatistics` where probes
     are rationed), without those that are None; `half_joins` (by "probing->probed") and `intermediates` have
-    the numbers that are shown. `adaptations` says in words what was decided anew.
+    the numbers that are shown. `adaptations` says in words what was decided anew. `state_rows` and
+    `state_bytes` are what can be found without reading from disk, with intermediates.
     """
 
     query: str
-    batch: int = field(metadata=declare("number of the latest batch", "", prometheus="braided_batch_id"))
-    when: float = field(
-        metadata=declare("when it ended", "", "seconds", prometheus="braided_batch_end_timestamp_seconds")
+    batch: int = _given("number of the latest batch", prometheus="braided_batch_id")
+    when: float = _given("when it ended", unit="seconds", prometheus="braided_batch_end_timestamp_seconds")
+    seconds: float = _given(
+        "how long the latest batch took",
+        unit="seconds",
+        prometheus="braided_batch_seconds",
+        plot=_BATCH,
+        line="it took",
     )
-    seconds: float = field(
-        metadata=declare(
-            "how long the latest batch took",
-            "",
-            "seconds",
-            prometheus="braided_batch_seconds",
-            plot=_BATCH,
-            line="it took",
-        )
+    latency: float = _given(
+        "how long a row waited at most",
+        unit="seconds",
+        prometheus="braided_latency_seconds",
+        plot=_BATCH,
+        line="a row waited at most",
     )
-    latency: float = field(
-        metadata=declare(
-            "how long a row waited at most",
-            "",
-            "seconds",
-            prometheus="braided_latency_seconds",
-            plot=_BATCH,
-            line="a row waited at most",
-        )
-    )
-    rows: int
-    results: int | None
+    rows: int = _given("rows of the latest batch")
+    results: int | None = _given("results of the latest batch")
     numbers: Mapping[str, Any] = field(default_factory=dict)
     streams: Mapping[str, StreamRecord] = field(default_factory=dict)
     half_joins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -111,13 +120,19 @@ class Record:
     driver_streams: tuple[str, ...] = ()
     adaptations: tuple[str, ...] = ()
 
-    total_results = property(lambda self: self.numbers.get("results", 0))
-    batches = property(lambda self: self.numbers.get("batches", 0))
-    watermark_us = property(lambda self: self.numbers.get("watermark_us"))
-    spilled_bytes = property(lambda self: self.numbers.get("spilled_bytes", 0))
-    budget_bytes = property(lambda self: self.numbers.get("memory_limit"))
-    probe_budget = property(lambda self: self.numbers.get("budget"))
-    freshness_share = property(lambda self: self.numbers.get("freshness_share"))
+    total_results = _of_join("results", 0)
+    batches = _of_join("batches", 0)
+    watermark_us = _of_join("watermark_us")
+    spilled_bytes = _of_join("spilled_bytes", 0)
+    budget_bytes = _of_join("memory_limit")
+    probe_budget = _of_join("budget")
+    freshness_share = _of_join("freshness_share")
+    late_rows = _sum("late_rows", "streams")
+    spilled_rows = _sum("spilled_rows", "streams")
+    intermediate_rows = _sum("live_rows", "intermediates")
+    intermediate_bytes = _sum("live_bytes", "intermediates")
+    state_rows = _sum("live_rows", "streams", "intermediates")
+    state_bytes = _sum("live_bytes", "streams", "intermediates")
 
     @property
     def allowances(self) -> dict[str, int]:
@@ -136,53 +151,23 @@ class Record:
             return None
         return self.results / self.seconds if self.seconds else 0.0
 
-    @property
-    def state_bytes(self) -> int:
-        """What can be found without reading from disk, with intermediates."""
-        return sum(s.live_bytes for s in self.streams.values()) + self.intermediate_bytes
-
-    @property
-    def state_rows(self) -> int:
-        """The same in rows."""
-        return sum(s.live_rows for s in self.streams.values()) + self.intermediate_rows
-
-    @property
-    def intermediate_bytes(self) -> int:
-        """The intermediates' part of it."""
-        return sum(i["live_bytes"] for i in self.intermediates.values())
-
-    @property
-    def intermediate_rows(self) -> int:
-        """The same in rows."""
-        return sum(i["live_rows"] for i in self.intermediates.values())
-
-    @property
-    def spilled_rows(self) -> int:
-        """Rows of all streams on disk."""
-        return sum(s.spilled_rows for s in self.streams.values())
-
-    @property
-    def late_rows(self) -> int:
-        """Late rows of all streams since the start."""
-        return sum(s.late_rows for s in self.streams.values())
-
     def values(self, shown: Shown) -> dict[str, Any]:
         """A number's values by the name of what it is of; the batch and the join have none."""
-        match shown.of:
-            case "batch":
-                return {"": getattr(self, shown.name)}
-            case "join":
-                return {"": self.numbers.get(shown.name)}
-            case "stream":
-                return {name: getattr(s, shown.name) for name, s in self.streams.items()}
-            case "half_join":
-                return {name: h.get(shown.name) for name, h in self.half_joins.items()}
-        return {name: i.get(shown.name) for name, i in self.intermediates.items()}
+        if shown.of == "batch":
+            return {"": getattr(self, shown.name)}
+        if shown.of == "join":
+            return {"": self.numbers.get(shown.name)}
+        return {name: part.get(shown.name) for name, part in self.parts(f"{shown.of}s").items()}
+
+    def parts(self, name: str) -> dict[str, Mapping[str, Any]]:
+        """The numbers of all streams, half-joins or intermediates."""
+        parts = getattr(self, name).items()
+        return {key: vars(part) if isinstance(part, StreamRecord) else part for key, part in parts}
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values."""
         values = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
-        return {**values, "streams": {name: dict(vars(s)) for name, s in self.streams.items()}}
+        return {**values, "streams": {name: dict(values) for name, values in self.parts("streams").items()}}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Record:
