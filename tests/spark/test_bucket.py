@@ -66,7 +66,7 @@ class Cluster:
 
     def seen(self) -> JoinMetrics:
         """What the buckets have reported since the reports were last cleared."""
-        return measures.combined(self.plan.query.names, self.plan.query.tree, [self.reports])
+        return measures.combined(self.plan.query.names, self.plan.query.tree, [measures.read(self.reports)])
 
     def packed(self, batch: dict[str, pa.Table]) -> list[list[Packed]]:
         """Every bucket's packed rows, each stream from two tasks."""
@@ -159,7 +159,7 @@ def test_numbers_of_all_buckets_come_together() -> None:
     tables["s0"] = tables["s0"].set_column(0, "k", hot)
     cluster = Cluster(bd.JoinQuery([stream(n, "1 hour") for n in names]), tables)
     found = cluster.push(tables)
-    seen, loads = cluster.seen(), measures.loads(cluster.reports)
+    seen, loads = cluster.seen(), [load for _, load in measures.read(cluster.reports)]
     rows = sum(t.num_rows for t in tables.values())
     assert seen.results == found.num_rows
     assert sum(load.rows for load in loads) == rows
@@ -187,7 +187,7 @@ def test_consumption_rate_counts_each_buckets_own_rows() -> None:
     cluster.push(made[0])
     cluster.reports.clear()
     cluster.push(made[1])
-    drivers = [load.turns[0][0] for load in measures.loads(cluster.reports)]
+    drivers = [load.turns[0][0] for _, load in measures.read(cluster.reports)]
     assert drivers == [0] * BUCKETS  # a, which brought most, drives first
 
 

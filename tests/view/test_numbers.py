@@ -81,7 +81,7 @@ def record(metrics: JoinMetrics) -> Record:
 
 
 def test_every_declared_number_reaches_the_metrics(metrics: JoinMetrics) -> None:
-    parts = [metrics, metrics.rationing, *metrics.streams.values()]
+    parts: list[Any] = [metrics, metrics.rationing, *metrics.streams.values()]
     parts += [*metrics.half_joins.values(), *metrics.intermediates.values()]
     assert len(parts) == 2 + 3 + 4 + 1
     for part in parts:

@@ -34,9 +34,9 @@ class StreamStatistics:
     null_keys: int = number("rows without a key, which join nothing")
     null_times: int = number("rows without a time, which join nothing")
     shed_rows: int = number("rows that were not let in")
-    live_rows: int = number("rows that are held in memory", prometheus="braided_live_rows", column="held")
+    live_rows: int = number("rows held in memory", prometheus="braided_live_rows", column="held")
     live_bytes: int = number(
-        "what they take", unit="bytes", prometheus="braided_live_bytes", column="bytes", plot=_STATE
+        "bytes of these rows", unit="bytes", prometheus="braided_live_bytes", column="bytes", plot=_STATE
     )
     spilled_rows: int = number("rows on disk", prometheus="braided_spilled_rows", column="on disk")
     expired_rows: int = number("rows that time has let go")
@@ -45,7 +45,7 @@ class StreamStatistics:
     punctuations: int = number("punctuations that came")
     violations: int = number("rows that broke a promise and were left out")
     closed_keys: int = number("single keys that are remembered as closed")
-    newest_us: int | None = number("the newest time", "max", "us", default=None)
+    newest_us: int | None = number("its newest time", "max", "us", default=None)
     staleness_us: int | None = number(
         "how old the oldest row of the latest results was", "max", "us", default=None
     )
@@ -77,9 +77,9 @@ class HalfJoinStatistics:
 class IntermediateStatistics:
     """What the state of an intermediate holds now, and how many of its rows expired since the start."""
 
-    live_rows: int = number("rows that are held in memory", prometheus="braided_intermediate_rows")
+    live_rows: int = number("rows of intermediates in memory", prometheus="braided_intermediate_rows")
     live_bytes: int = number(
-        "what they take", unit="bytes", prometheus="braided_intermediate_bytes", plot=_STATE
+        "bytes of these rows", unit="bytes", prometheus="braided_intermediate_bytes", plot=_STATE
     )
     expired_rows: int = number("rows that time has let go")
     spilled_rows: int = number("rows on disk")

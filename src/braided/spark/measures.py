@@ -11,6 +11,7 @@ with None for what other stages know, so that they add up as buckets do.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,6 +53,9 @@ class Load(NamedTuple):
     hottest_key_rows: int
     live_rows: int
     turns: Sequence[Sequence[int]]
+
+
+Report: TypeAlias = tuple[Sequence[Any], Load]  # a bucket's numbers, and the rest
 
 
 class _Part(NamedTuple):
@@ -134,27 +138,31 @@ def _streams(seen: Statistics, plan: JoinPlan, stored: Stored) -> Iterator[tuple
         yield name, vars(s) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
 
 
+def read(texts: Sequence[str]) -> list[Report]:
+    """The reports of buckets."""
+    return [(numbers, Load(*load)) for numbers, load in map(json.loads, texts)]
+
+
 def combined(
-    streams: Sequence[str], plan: Plan, stages: Sequence[Sequence[str]], **known: Any
+    streams: Sequence[str], plan: Plan, stages: Sequence[Sequence[Report]], **known: Any
 ) -> JoinMetrics:
     """The join's metrics out of the reports of all buckets of a batch, stage by stage.
 
     Decisions are those of the bucket with most rows. What is `known` otherwise is taken as it is.
     """
-    read = [[json.loads(text) for text in reports] for reports in stages]
     parts = _parts(tuple(streams), plan)
     slots = [(part, name, declared(part.kind)[name]) for part in parts for name in _sent(part.kind)]
     values: dict[tuple[str, Any], dict[str, Any]] = {(part.of, part.key): {} for part in parts}
-    columns = zip(*(numbers for stage in read for numbers, _ in stage), strict=True)
+    columns = zip(*(numbers for stage in stages for numbers, _ in stage), strict=True)
     for (part, name, number), column in zip(slots, columns, strict=True):
         values[part.of, part.key][name] = number.merged(column)
     groups: dict[str, Any] = {name: {} for name in ("streams", "half_joins", "intermediates")}
     for part in parts:
         if part.of in groups:
             groups[part.of][part.key] = part.kind(**values[part.of, part.key])
-    done = [[Load(*load) for _, load in stage] for stage in read]
+    loads = [[load for _, load in stage] for stage in stages]
     inputs = _inputs(plan)
-    busiest = [max(stage, key=lambda load: load.rows) for stage in done]
+    busiest = [max(stage, key=lambda load: load.rows) for stage in loads]
     turns = [tuple(inputs[i] for i in turn) for load in busiest for turn in load.turns]
     return JoinMetrics(
         **values["join", ""],
@@ -163,7 +171,7 @@ def combined(
         driver_streams=tuple(turn[0] for turn in turns),
         probe_orders={turn[0]: turn[1:] for turn in turns},
         lag_us=_lags(groups["streams"]),
-        largest_bucket_share=max(_share([load.live_rows for load in stage]) for stage in done),
+        largest_bucket_share=max(_share([load.live_rows for load in stage]) for stage in loads),
         **known,
     )
 
@@ -213,15 +221,15 @@ def metrics_of(progress: Sequence[Mapping[str, Any]], *, query_id: str, active: 
     if OBSERVED not in reports:
         return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **known)
     last = reports[OBSERVED][0]
-    latest = [newest_first[0]["buckets"] for newest_first in reports.values()]
+    latest = [read(newest_first[0]["buckets"]) for newest_first in reports.values()]
     if len(latest) > 1:  # Spark counts the rows of a stream twice if its times are read for another stage
-        rows = sum(load.rows for stage in latest for load in loads(stage))
+        rows = sum(load.rows for stage in latest for _, load in stage)
         known["rows_per_second"] = rows / (known["batch_seconds"][-1] or 1.0)
     return combined(
         last["streams"],
         as_tuples(json.loads(last["plan"])),
         latest,
-        hottest_key_share=max(_hottest_share(newest_first) for newest_first in reports.values()),
+        hottest_key_share=max(map(_hottest_share, latest, reports.values())),
         memory_limit=last.get("memory_limit"),
         **known,
     )
@@ -237,17 +245,12 @@ def _reports(progress: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[st
     return {name: reports[name] for name in sorted(reports, key=lambda name: (name == OBSERVED, name))}
 
 
-def loads(texts: Sequence[str]) -> list[Load]:
-    """The loads in the reports of buckets."""
-    return [Load(*json.loads(text)[1]) for text in texts]
-
-
-def _hottest_share(newest_first: Sequence[Mapping[str, Any]]) -> float:
+def _hottest_share(latest: Sequence[Report], newest_first: Sequence[Mapping[str, Any]]) -> float:
     """The hottest key's part in the latest batch of a stage that had rows."""
-    for reported in newest_first:
-        stage = loads(reported["buckets"])
-        if rows := sum(load.rows for load in stage):
-            return max(load.hottest_key_rows for load in stage) / rows
+    earlier = (read(reported["buckets"]) for reported in newest_first[1:])
+    for stage in itertools.chain([latest], earlier):
+        if rows := sum(load.rows for _, load in stage):
+            return max(load.hottest_key_rows for _, load in stage) / rows
     return 0.0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 from braided.policies.numbers import Plot, Unit
@@ -21,7 +21,10 @@ _ADAPTATIONS = Plot("Adaptations so far", "Nothing was decided anew.")
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over time (or areas on top of each other), and a limit; `nothing` is said if there is no line."""
+    """Lines over time (or areas on top of each other), and a limit; `nothing` is said if there is no line.
+
+    Lines `by_name` are of streams, half-joins or intermediates; the others are the join's own.
+    """
 
     title: str
     unit: Unit
@@ -30,6 +33,7 @@ class Chart:
     stacked: bool = False
     limit: float | None = None
     nothing: str = ""
+    by_name: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values."""
@@ -38,9 +42,13 @@ class Chart:
 
 def charts_of(records: Sequence[Record]) -> list[Chart]:
     """All charts of these batches; those with nothing to draw come last."""
-    plots = dict.fromkeys(shown.number.plot for shown in SHOWN if shown.number.plot)
-    charts = [*(_chart(plot, records) for plot in plots if plot), _adaptations(records)]
-    return sorted(charts, key=lambda chart: not chart.series)
+    return sorted([*plotted(records), _adaptations(records)], key=lambda chart: not chart.series)
+
+
+def plotted(records: Sequence[Record]) -> list[Chart]:
+    """The charts of declared numbers."""
+    plots = dict.fromkeys(shown.number.plot for shown in SHOWN)
+    return [_chart(plot, records) for plot in plots if plot is not None]
 
 
 def _chart(plot: Plot, records: Sequence[Record]) -> Chart:
@@ -49,7 +57,8 @@ def _chart(plot: Plot, records: Sequence[Record]) -> Chart:
     series = {name: line for shown in drawn for name, line in _lines(shown, records).items()}
     limit = next((records[-1].values(shown)[""] for shown in limits if records), None)
     unit: Unit = "seconds" if drawn[0].number.unit == "us" else drawn[0].number.unit
-    return _thinned(plot, unit, records, series, limit)
+    chart = _thinned(plot, unit, records, series)
+    return replace(chart, limit=limit, by_name=drawn[0].of not in ("batch", "join"))
 
 
 def _lines(shown: Shown, records: Sequence[Record]) -> Series:
@@ -72,15 +81,13 @@ def _adaptations(records: Sequence[Record]) -> Chart:
     return _thinned(_ADAPTATIONS, "rows", records, series)
 
 
-def _thinned(
-    plot: Plot, unit: Unit, records: Sequence[Record], series: Series, limit: float | None = None
-) -> Chart:
+def _thinned(plot: Plot, unit: Unit, records: Sequence[Record], series: Series) -> Chart:
     """A chart of at most `MOST_POINTS` points."""
     step = -(-len(records) // MOST_POINTS) or 1
     starts = range(0, len(records), step)
     times = tuple(records[min(i + step, len(records)) - 1].when for i in starts)
     thin: Series = {n: tuple(_one(v[i : i + step], plot) for i in starts) for n, v in series.items()}
-    return Chart(plot.title, unit, times, thin, plot.stacked, limit, plot.nothing)
+    return Chart(plot.title, unit, times, thin, plot.stacked, nothing=plot.nothing)
 
 
 def _one(values: Sequence[float | None], plot: Plot) -> float | None:

@@ -172,7 +172,7 @@ class Record:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Record:
         """A record out of what `to_dict` gives; fields of later versions are left out."""
-        own = _fields(cls, values)
+        own = {**_fields(cls, values), "numbers": values["numbers"]}
         own["streams"] = {
             name: StreamRecord(**_fields(StreamRecord, s)) for name, s in values["streams"].items()
         }

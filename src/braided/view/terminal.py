@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from braided.view.charts import Chart, charts_of, table
+from braided.view.charts import Chart, plotted, table
 from braided.view.follow import Newcomers, Show
 from braided.view.records import Record
 from braided.view.words import count, formatted, moment, plain, size, span
@@ -99,8 +99,8 @@ def _lines(records: Sequence[Record]) -> Table:
     shown = Table.grid(padding=(0, 2))
     shown.add_column(style="dim", no_wrap=True)
     shown.add_column()
-    for chart in charts_of(records[-_WIDTH:]):
-        if chart.stacked or len(chart.series) == 1:
+    for chart in plotted(records[-_WIDTH:]):
+        if chart.series and (chart.stacked or not chart.by_name):
             shown.add_row(chart.title, _sparks(chart))
     shown.add_row(
         "results",
@@ -118,8 +118,9 @@ def _lines(records: Sequence[Record]) -> Table:
 
 
 def _sparks(chart: Chart) -> Text:
-    """One line, or the sum of several."""
-    points = zip(*chart.series.values(), strict=True)
+    """The first line, or the sum of those that stand on each other."""
+    lines = list(chart.series.values())
+    points = zip(*(lines if chart.stacked else lines[:1]), strict=True)
     totals = [sum(v or 0 for v in point) if any(v is not None for v in point) else None for point in points]
     now = "?" if totals[-1] is None else formatted(totals[-1], chart.unit)
     limit = "" if chart.limit is None else f" of {formatted(chart.limit, chart.unit)}"
