@@ -13,6 +13,7 @@ import pytest
 
 import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.policies.statistics import JoinMetrics
 from braided.spark import measures
 from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan, Stage
@@ -63,7 +64,11 @@ class Cluster:
         schemas = tuple(tables[n].schema for n in query.names)
         self.plan = JoinPlan(query, schemas, BUCKETS, late, ArenaPlan("app", True) if arena else ArenaPlan())
         self.states = [Memory() for _ in range(BUCKETS)]
-        self.metrics: list[Any] = []
+        self.reports: list[str] = []
+
+    def seen(self) -> JoinMetrics:
+        """What the buckets have reported since the reports were last cleared."""
+        return measures.combined(self.plan.query.names, self.plan.query.tree, [measures.read(self.reports)])
 
     def packed(self, batch: dict[str, pa.Table]) -> list[list[Packed]]:
         """Every bucket's packed rows, each stream from two tasks."""
@@ -99,8 +104,8 @@ class Cluster:
                 for made in Bucket(self.plan, number, self.states[number]).run(rows):
                     if made.blob is not None:
                         found.append(blobs.decode(made.blob))
-                    else:
-                        self.metrics.append(made.metrics)
+                    if made.report is not None:
+                        self.reports.append(made.report)
         return pa.Table.from_batches(found, self.plan.schema)
 
 
@@ -152,14 +157,15 @@ def test_numbers_of_all_buckets_come_together() -> None:
     tables["s0"] = tables["s0"].set_column(0, "k", hot)
     cluster = Cluster(bd.JoinQuery([stream(n, "1 hour") for n in names]), tables)
     found = cluster.push(tables)
-    seen = measures.combined(names, cluster.metrics)
+    seen, loads = cluster.seen(), [load for _, load in measures.read(cluster.reports)]
     rows = sum(t.num_rows for t in tables.values())
-    assert seen["results"] == found.num_rows
-    assert seen["batch_rows"] == rows
-    assert seen["hottest_key_rows"] >= tables["s0"].num_rows // 2
-    assert seen["buckets"] == BUCKETS
-    assert set(seen["driver_streams"]) == set(names)
-    assert all({d, *seen["probe_orders"][d]} == set(names) for d in names)
+    assert seen.results == found.num_rows
+    assert sum(load.rows for load in loads) == rows
+    assert max(load.hottest_key_rows for load in loads) >= tables["s0"].num_rows // 2
+    assert seen.buckets == BUCKETS
+    assert seen.state_bytes == sum(s.live_bytes for s in seen.streams.values()) > 0
+    assert set(seen.driver_streams) == set(names)
+    assert all({d, *seen.probe_orders[d]} == set(names) for d in names)
 
 
 def test_every_stage_reports_under_a_name_of_its_own() -> None:
@@ -177,12 +183,10 @@ def test_consumption_rate_counts_each_buckets_own_rows() -> None:
     tuning = bd.Tuning(driver_stream="consumption-rate")
     cluster = Cluster(bd.JoinQuery([bd.Stream(n, key="k") for n in "ab"], tuning=tuning), made[0])
     cluster.push(made[0])
-    cluster.metrics.clear()
+    cluster.reports.clear()
     cluster.push(made[1])
-    named = len(measures.names(["a", "b"]))
-    assert [vector[named] for vector in cluster.metrics] == [
-        0
-    ] * BUCKETS  # a, which brought most, drives first
+    drivers = [load.turns[0][0] for _, load in measures.read(cluster.reports)]
+    assert drivers == [0] * BUCKETS  # a, which brought most, drives first
 
 
 def test_the_epoch_is_a_newest_time_like_any_other() -> None:

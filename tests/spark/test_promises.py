@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pytest
 
 import braided as bd
-from braided.spark import measures
 from braided.spark.storage import folders
 from braided.spark.storage.store import Meta
 from braided.testing import assert_same_bag, bag, expected
@@ -252,8 +251,7 @@ def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reported(made: Cluster, what: str) -> dict[str, int]:
     """A number of each stream, as the buckets of the latest batch tell it."""
-    seen = measures.combined(made.plan.query.names, made.metrics)
-    return {n: seen[f"stream.{n}.{what}"] for n in made.plan.query.names}
+    return {name: getattr(s, what) for name, s in made.seen().streams.items()}
 
 
 @pytest.mark.parametrize("punctuation", ["p", bd.RangePunctuation("p", "k")], ids=["keys", "ranges"])
@@ -265,7 +263,7 @@ def test_punctuations_of_null_are_counted_and_close_nothing(punctuation: Any) ->
         {"a": marked([1, 2, 3], [None, None]), "b": marked([4], [None, 0])},
         {"a": marked([], [None]), "b": marked([])},
     ):
-        made.metrics.clear()
+        made.reports.clear()
         made.push(batch)
         live.push(batch)
     counted = {n: s.punctuations for n, s in live.stats().streams.items()}
@@ -289,7 +287,7 @@ def test_a_batch_of_punctuations_alone_is_told_by_all_buckets() -> None:
     query = bd.JoinQuery([bd.Stream(n, "k", punctuation="p") for n in "ab"])
     made = Cluster(query, {n: marked([1]) for n in "ab"}, arena=True)
     made.push({n: marked(range(100)) for n in "ab"})
-    made.metrics.clear()
+    made.reports.clear()
     made.push({"a": marked([], [7]), "b": marked([])})
     assert reported(made, "rows_in") == {"a": 100, "b": 100}
     assert reported(made, "punctuations") == {"a": 1, "b": 0}
@@ -307,7 +305,7 @@ def test_rows_are_live_or_purged_however_often_batches_are_retried(arena: bool) 
             for _ in range(retries):
                 made.push(batch)
                 made.states = copy.deepcopy(before)
-            made.metrics.clear()
+            made.reports.clear()
             made.push(batch)
         purged, live = reported(made, "purged_rows"), reported(made, "live_rows")
         assert {n: purged[n] + live[n] for n in purged} == rows_in

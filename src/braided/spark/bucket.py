@@ -94,19 +94,18 @@ class Bucket:
         with watch.on("state"):
             stored.write(meta, engine, arrivals)
             arena.save(engine, meta.token, previous)
-        seen = engine.statistics()
-        metrics = measures.vector(
-            seen,
-            meta,
-            self._plan.query.tree,
-            engine_us=watch.us("engine"),
-            state_us=watch.us("state"),
+        report = measures.report(
+            engine.statistics(),
+            self._plan,
+            meta.by_input(),
+            rows=sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a),
+            hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(arrivals),
+            engine_seconds=watch.us("engine") / 1e6,
+            state_seconds=watch.us("state") / 1e6,
             rebuilds=stored.rebuilds,
             arena_hits=stored.hits,
-            batch_rows=sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a),
-            hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(arrivals),
         )
-        yield Found(metrics=metrics, said=measures.said(seen), leaves_us=engine.watermark.newest_us)
+        yield Found(report=report, leaves_us=engine.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:
         """How long the batch takes, for the budget of the next; no result of this one depends on it."""

@@ -326,8 +326,7 @@ def _observations(plan: JoinPlan) -> list[Any]:
     names = F.array(*(F.lit(name) for name in query.names))
     limit = [] if query.memory is None else [F.lit(query.memory.limit_bytes * plan.buckets)]
     return [
-        F.collect_list("metrics").alias("buckets"),
-        F.collect_list("said").alias("said"),
+        F.collect_list("report").alias("buckets"),
         F.first(names).alias("streams"),
         F.first(F.lit(json.dumps(query.tree))).alias("plan"),
         *(F.first(bytes_).alias("memory_limit") for bytes_ in limit),

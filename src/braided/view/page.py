@@ -24,7 +24,7 @@ from typing import Any
 
 from braided.query.errors import InvalidType, InvalidValue
 from braided.view import prometheus
-from braided.view.charts import charts_of, summary
+from braided.view.charts import charts_of, summary, table
 from braided.view.records import Record, ViewFailed
 
 HOST = "127.0.0.1"
@@ -194,6 +194,7 @@ def _data(records: Sequence[Record], why: str) -> dict[str, Any]:
     return {
         "why": why,
         "summary": summary(records),
+        "table": table(records[-1]) if records else [],
         "charts": [chart.to_dict() for chart in charts_of(records)],
         "adaptations": adapted[: -_ADAPTATIONS - 1 : -1],
         "records": [record.to_dict() for record in records],

@@ -104,6 +104,11 @@ class Meta:
         for chunks in self.parts.values():
             yield from chunks
 
+    def by_input(self) -> dict[str, list[Chunk]]:
+        """The chunks with rows, by stream or intermediate."""
+        rows = {n: c for n, c in self.parts.items() if n.endswith("/rows")}
+        return {name.split("/", 1)[1].removesuffix("/rows"): chunks for name, chunks in rows.items()}
+
     def chunks_of(self, stream: str) -> list[Chunk]:
         """The chunks with a stream's rows."""
         return self.parts.get(rows_of_stream(stream), [])

@@ -64,15 +64,14 @@ class Packed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A row that a bucket made: a blob of what it found, or at the end its metrics and what it knows.
+    """A row that a bucket made: a blob of what it found, or at the end a report of its numbers.
 
     Late rows come in the result's columns; they pass through later stages as they are.
     """
 
     blob: _Blob = None
     late: _Bool = False
-    metrics: _Longs = None
-    said: _Text = None
+    report: _Text = None
     leaves_us: _Longs = None
 
 
