@@ -15,7 +15,7 @@ from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.errors import BraidedError
 from braided.query.plan_tree import HalfJoin, Plan, flat, linear
-from braided_lab.jaqpot_settings import random_plan
+from braided.testing.samples.plans import random_plan
 from tests.policies.plans import AB, ABC, figure_2a, figure_4, figure_10, random_model
 
 

@@ -17,8 +17,8 @@ import braided.spark.sources.xml_source as source
 from braided.local.xml_stream import read_xml
 from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.sources.xml_source import XmlFiles, XmlSource, XmlStreamReader
-from braided_lab import news
-from braided_lab.news import News
+from braided.testing.samples import news
+from braided.testing.samples.news import News
 
 DDL = "sno long, ipaddr string, punctuation boolean"
 Row = tuple[Any, ...]

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 
 import braided as bd
 from braided.spark.storage.folders import root as arenas
+from braided.testing.samples.files import add_file
 from braided_benchmarks.memory import pss
-from braided_lab.files import add_file
 
 NAMES = ("a", "b", "c")
 ROWS = 2_000
@@ -94,7 +94,7 @@ def _workers() -> list[int]:
             arguments = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if process.name.isdigit() and b"braided.spark.session.daemon" in arguments:
+        if process.name.isdigit() and b"braided.spark.sessions.daemon" in arguments:
             found.append(int(process.name))
     return found
 

@@ -19,9 +19,8 @@ from braided.engine.kernels import warm_up
 from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
 
 _PACKAGES = {
-    "numpy": "the core", "numba": "the core", "pyarrow": "the core", "sqlglot": "where conditions",
-    "pyspark": "Spark", "pandas": "Spark", "typer": "the command line", "matplotlib": "the lab",
-    "polars": "benchmarks", "duckdb": "benchmarks",
+    "numpy": "the core", "numba": "the core", "pyarrow": "the core", "sqlglot": "where conditions, SQL",
+    "pyspark": "Spark", "pandas": "Spark", "typer": "the command line",
 }  # fmt: skip
 _WORDS = {
     "insert": "link a row in a hash",

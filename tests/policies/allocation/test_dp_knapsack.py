@@ -10,7 +10,7 @@ import pytest
 from braided.policies.allocation.dp_knapsack import allocate, discrete_greedy, whole_unit
 from braided.policies.allocation.greedy_path import allocate as fractional
 from braided.policies.allocation.question import Question
-from braided_lab.jaqpot_settings import random_plan
+from braided.testing.samples.plans import random_plan
 from tests.policies.plans import figure_4, figure_10, random_model, some_models
 
 
