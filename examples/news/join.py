@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import braided as bd
-from braided.testing.samples import news
+from braided_lab import news
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

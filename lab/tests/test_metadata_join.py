@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided.testing.samples.news import News, tables
 from braided_lab import metadata_claims, metadata_join
 from braided_lab.metadata_measure import (
     COLUMNS,
@@ -20,6 +19,7 @@ from braided_lab.metadata_measure import (
     run_mjoin,
     run_xjoin,
 )
+from braided_lab.news import News, tables
 from braided_lab.report import Report
 
 GIVEN = metadata_join.parameters()

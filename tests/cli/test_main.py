@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from braided.cli import doctor
 from braided.cli.demo import _job, _make_room
 from braided.policies.index_cost import Costs
 from braided.view import Journal
@@ -51,6 +53,14 @@ def test_doctor_says_what_is_there_and_keeps_the_costs(tmp_path: Path) -> None:
     assert "measured now" not in braided("doctor", cache=tmp_path).stdout
     kept[0].write_text('{"insert": "damaged"}')
     assert braided("doctor", cache=tmp_path).returncode == 0
+
+
+def test_doctor_names_the_extra_that_brings_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said `pip install 'braided'`: the extra in brackets was taken for markup."""
+    monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "Spark")
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(doctor.parts())
+    assert "missing: pip install 'braided[all]'" in console.export_text()
 
 
 def test_report_prints_where_it_is(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ import pyarrow as pa
 
 import braided as bd
 from braided.local.queues import scheduled
-from braided.testing.samples.news import Arrival, News, tables
 from braided_lab import metadata_claims, metadata_figures
 from braided_lab.metadata_measure import (
     COLUMNS,
@@ -36,6 +35,7 @@ from braided_lab.metadata_measure import (
     run_mjoin,
     run_xjoin,
 )
+from braided_lab.news import Arrival, News, tables
 from braided_lab.report import Report, committed, quiet
 
 Whole = Mapping[str, pa.RecordBatch]

@@ -26,7 +26,7 @@ from braided.engine.operators.tree import Tree
 from braided.engine.promises.closures import Closures
 from braided.engine.sides.closed_keys import Keys
 from braided.query.tuning import Index
-from braided.testing.samples.news import ACCESS, NEWS
+from braided_lab.news import ACCESS, NEWS
 from braided_lab.xjoin import XJoin
 
 Batch = dict[str, pa.RecordBatch]

@@ -173,13 +173,7 @@ def _joined(tables: dict[str, pa.Table]) -> pa.Table:
 
 
 def _rows(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(_plain(table[c]) for c in columns), strict=True)
-
-
-def _plain(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
-    return list(column.to_pylist())
+    return zip(*(table[c].cast(pa.int64()).to_pylist() for c in columns), strict=True)
 
 
 def _result(folder: Path) -> Path:

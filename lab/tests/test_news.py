@@ -15,8 +15,8 @@ import pytest
 import braided as bd
 from braided.local.xml_stream import read_xml
 from braided.query.errors import InvalidValue
-from braided.testing.samples import news
-from braided.testing.samples.news import News
+from braided_lab import news
+from braided_lab.news import News
 
 EXAMPLE = "9,12,5,11,7,4,12,6,4,7,3,12,P(3),5,11,10,7,4,7,4,9,12,P(4),8"  # section 6.1
 SIZES = [News(0), News(1), News(7, 1, top=1), News(500, 2.5), News(2000, 20, top=3), News(30, 100)]
