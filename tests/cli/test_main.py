@@ -8,14 +8,17 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import braided as bd
 from braided.cli import doctor
-from braided.cli.demo import _job, _make_room
+from braided.cli.demo import _COLUMNS, _job, _joined, _make_room, _rows
 from braided.policies.index_cost import Costs
+from braided.testing.samples import shop
 from braided.view import Journal
 from tests.view.batches import record
 
@@ -97,6 +100,14 @@ def test_the_demo_removes_nothing_of_others(tmp_path: Path) -> None:
             f"braided: {folder} holds what no demo wrote, such as {name!r}; name another: --out\n"
         )
         assert (folder / name).read_text() == "mine"
+
+
+def test_the_demo_is_checked_by_a_join_of_the_same_meaning() -> None:
+    tables = shop.tables(2000)
+    wanted = bd.run_local(shop.query(), tables)
+    found = _joined(tables)
+    assert found.num_rows > 500
+    assert Counter(_rows(found, ("order_id", "paid_at", "sent_at"))) == Counter(_rows(wanted, _COLUMNS))
 
 
 def test_what_a_demo_left_is_removed(tmp_path: Path) -> None:
