@@ -6,13 +6,16 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo examples test check docs bench chaos burst seeds soak forgetting memory kafka compare compat clean
 
-$(VENV)/ready: pyproject.toml
+# the product, the lab and the benchmarks, all editable
+PROJECTS := -e '.[dev]' -e lab -e benchmarks
+
+$(VENV)/ready: pyproject.toml lab/pyproject.toml benchmarks/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Braided needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	@# uv is twice as fast; where it cannot be had or does not reach the packages, pip goes on alone
 	{ $(BIN)/python -m pip install --quiet --disable-pip-version-check uv && \
-	  VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -e '.[dev]'; } || \
-	$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
+	  VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install $(PROJECTS); } || \
+	$(BIN)/python -m pip install --disable-pip-version-check $(PROJECTS)
 	$(BIN)/python -c 'import braided.engine.kernels as k; print(f"kernels ready in {k.warm_up():.1f} s")'
 	@touch $@
 
@@ -26,9 +29,9 @@ examples: $(VENV)/ready
 # the tests with Spark, those of the local engine and all others, side by side: Spark waits often, and goes first
 test: check docs
 	@mkdir -p build; \
-	$(BIN)/python -m pytest tests/spark > build/spark-tests.txt 2>&1 & spark=$$!; \
+	$(BIN)/python -m pytest tests/spark benchmarks > build/spark-tests.txt 2>&1 & spark=$$!; \
 	nice $(BIN)/python -m pytest tests/local > build/local-tests.txt 2>&1 & local=$$!; \
-	nice $(BIN)/python -m pytest --ignore=tests/spark --ignore=tests/local; others=$$?; \
+	nice $(BIN)/python -m pytest --ignore=tests/spark --ignore=tests/local --ignore=benchmarks; others=$$?; \
 	wait $$local; engine=$$?; cat build/local-tests.txt; \
 	wait $$spark; there=$$?; cat build/spark-tests.txt; \
 	[ $$others -eq 0 ] && [ $$engine -eq 0 ] && [ $$there -eq 0 ]
@@ -75,7 +78,7 @@ forgetting: $(VENV)/ready
 # topics of a broker that is started here, joined by a driver that is killed; Maven fetches the jars
 kafka: $(VENV)/ready
 	$(BIN)/python -m braided_benchmarks.kafka_jars build/kafka
-	$(BIN)/python -m pytest tests/spark/test_kafka.py
+	$(BIN)/python -m pytest benchmarks/tests/test_kafka.py
 	$(BIN)/python -m braided_benchmarks.kafka --batches 6 --kills 2
 
 # Braided, Spark's own joins, Flink and Pathway through the same scenarios: the tables of docs/start/comparison.md; an hour
@@ -96,7 +99,7 @@ compat: $(VENV)/ready
 	@for version in $(COMPAT); do \
 	  env=build/compat/$$version; \
 	  [ -x $$env/bin/pytest ] || { $(PYTHON) -m venv $$env && $$env/bin/python -m pip install --quiet \
-	    --disable-pip-version-check "pyspark==$$version.*" -e '.[lab]' 'pandas<3' protobuf hypothesis pytest; } || exit 1; \
+	    --disable-pip-version-check "pyspark==$$version.*" -e '.[all]' hypothesis pytest; } || exit 1; \
 	  echo "Spark $$version"; \
 	  PYSPARK_PYTHON=$$PWD/$$env/bin/python $$env/bin/python -m pytest -W ignore::ResourceWarning \
 	    -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/test_join.py tests/spark/test_types.py || exit 1; \

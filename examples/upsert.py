@@ -29,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import braided as bd
-from braided_lab.files import add_file
+from braided.testing.samples.files import add_file
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUERY = bd.JoinQuery(

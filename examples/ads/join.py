@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import braided as bd
-from braided_lab.files import by_period, write_batches
+from braided.testing.samples.files import by_period, write_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import braided as bd
-from braided_lab import shop
-from braided_lab.files import by_period, write_batches
+from braided.testing.samples import shop
+from braided.testing.samples.files import by_period, write_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

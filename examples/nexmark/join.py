@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import braided as bd
-from braided_lab import nexmark
-from braided_lab.files import by_period, write_batches
+from braided.testing.samples.files import by_period, write_batches
+from braided_benchmarks import nexmark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 import braided as bd
-from braided_lab import intel_lab
-from braided_lab.files import by_period, write_batches
+from braided.testing.samples.files import by_period, write_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ZONES = ("A", "B", "C", "D", "E")
+LAB = Path("../shared/data")  # where the real readings may be
 STREAMS = ("first", "second", "third")  # the sensors of a zone
 HOURS, BATCHES = 24, 6
 _START_US = 1_078_358_400_000_000  # 2004-03-04, as the real ones
@@ -77,17 +78,17 @@ def generated(hours: float, *, seed: int = 0) -> dict[str, pa.Table]:
 
 def _real(folder: Path, hours: float) -> dict[str, pa.Table]:
     """The first hours, of the three sensors of each group that are heard most often."""
-    readings = pq.read_table(folder / "intel_lab.parquet", columns=["ts", "moteid", "temperature"]).sort_by(
-        "ts"
-    )
+    readings = pq.read_table(_readings(folder), columns=["ts", "moteid", "temperature"]).sort_by("ts")
     end = readings["ts"][0].as_py() + timedelta(hours=hours)
     readings = readings.filter(pc.field("ts") < end)
     us, motes = readings["ts"].cast(pa.int64()).to_numpy(), readings["moteid"].to_numpy()
     heard = Counter(motes.tolist())
-    zones = {
-        zone: sorted(members, key=heard.__getitem__)[::-1]
-        for zone, members in intel_lab.groups(folder).items()
-    }
+    zones: dict[str, list[int]] = {}
+    for row in pyarrow.csv.read_csv(_groups(folder)).to_pylist():
+        zones.setdefault(row["group"], []).append(row["moteid"])
+    for members in zones.values():
+        members.sort(key=heard.__getitem__)
+        members.reverse()
     made = {}
     for number, name in enumerate(STREAMS):
         places = {members[number]: zone for zone, members in zones.items()}
@@ -97,14 +98,22 @@ def _real(folder: Path, hours: float) -> dict[str, pa.Table]:
     return made
 
 
+def _readings(folder: Path) -> Path:
+    return folder / "intel_lab.parquet"
+
+
+def _groups(folder: Path) -> Path:
+    return folder / "intel_lab_groups.csv"
+
+
 def _table(zone: pa.Array, us: np.ndarray, degrees: np.ndarray) -> pa.Table:
     stamps = pa.array(us).cast(pa.timestamp("us", tz="UTC"))
     return pa.table({"zone": zone, "temperature": np.round(degrees, 2), "at": stamps}).sort_by("at")
 
 
-def main(folder: Path, lab: Path = intel_lab.FOLDER, hours: float = HOURS) -> pa.Table:
+def main(folder: Path, lab: Path = LAB, hours: float = HOURS) -> pa.Table:
     """Write the streams into a folder, join them, and return the results."""
-    there = not intel_lab.missing(lab)
+    there = _readings(lab).exists() and _groups(lab).exists()
     print("readings of the Intel lab" if there else "the Intel lab's readings are not there: generated ones")
     batches = by_period(tables(lab if there else None, hours), dict.fromkeys(STREAMS, "at"), BATCHES)
     write_batches(folder, batches)
@@ -137,6 +146,6 @@ def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
 
 if __name__ == "__main__":
     here, given = Path(__file__).parent, [a for a in sys.argv[1:] if a != "--spark"]
-    main(here / "data", Path(given[0]) if given else intel_lab.FOLDER)
+    main(here / "data", Path(given[0]) if given else LAB)
     if "--spark" in sys.argv:
         on_spark(bd.spark.session("sensors"), here / "data", here / "out" / "python")

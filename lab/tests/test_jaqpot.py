@@ -136,6 +136,15 @@ def test_best_paths_first_is_within_two_percent_of_the_program() -> None:
     assert all(r["cover_above_optimum"] is None or r["cover_above_optimum"] >= -1e-6 for r in rows)
 
 
+def test_best_paths_first_is_within_two_percent_of_the_program_on_500_plans() -> None:
+    lab = small(optimum_plans=500)
+    budgets = lab.rng("budgets").uniform(0.02, 1.0, 500)
+    settings = jaqpot_optimum.random_settings(lab)
+    gaps = [jaqpot_optimum.below_optimum(s, float(b)) for s, b in zip(settings, budgets, strict=True)]
+    assert max(gaps) <= 0.02
+    assert min(gaps) >= -1e-6
+
+
 def test_flat_and_tree_have_the_same_results() -> None:
     for chain in jaqpot_flat.chains(small()):
         outputs = [predict(chain.tree(PLANS[plan])).output for plan in ("linear", "bushy")]

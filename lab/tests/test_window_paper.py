@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided.policies.window_cost import Invalidation, Side, direction_cost
 from braided_lab import window_paper
 from braided_lab.paper_join import Buckets, Layout, PaperJoin, Rows, arriving, merged
+from braided_lab.window_cost import Invalidation, Side, direction_cost
 from braided_lab.window_paper_measure import UNIT, Lab, crossing
 
 JOINS = ("HHJ", "NNJ", "HNJ", "NHJ", "H", "N")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from braided.cli.demo import _job, _make_room
+import braided as bd
+from braided.cli import doctor
+from braided.cli.demo import _COLUMNS, _job, _joined, _make_room, _rows
 from braided.policies.index_cost import Costs
+from braided.testing.samples import shop
 from braided.view import Journal
 from tests.view.batches import record
 
@@ -31,23 +36,12 @@ def test_demo_shows_counts_speed_and_five_rows() -> None:
         assert words in done.stdout, done.stdout
 
 
-def test_bench_engine_prints_every_line_with_its_bar() -> None:
-    done = braided("bench", "engine", "--scale", "0.01", "--repeats", "1", "--json")
-    assert done.returncode == 0, done.stderr
-    lines = json.loads(done.stdout)
-    assert len(lines) == 10
-    assert {line["bar"] for line in lines} == {1.2, 1.5, 3.0, 2.2, 1.02, 1.0, 1.3, None}
-    assert all(line["ratio"] > 0 for line in lines)
-
-
-def test_a_mistake_is_one_line_and_status_1() -> None:
-    done = braided("bench", "engin")
+def test_a_mistake_is_one_line_and_status_1(tmp_path: Path) -> None:
+    done = braided("report", str(tmp_path / "nothing"))
     assert done.returncode == 1
-    assert done.stderr.strip() == "braided: no benchmark 'engin'; did you mean 'engine'?"
-    assert "Traceback" in braided("--debug", "bench", "engin").stderr
-    done = braided("lab", "driver")
-    assert done.returncode == 1
-    assert "no lab 'driver'" in done.stderr
+    assert done.stderr.startswith("braided: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" in braided("--debug", "report", str(tmp_path / "nothing")).stderr
 
 
 def test_doctor_says_what_is_there_and_keeps_the_costs(tmp_path: Path) -> None:
@@ -62,6 +56,14 @@ def test_doctor_says_what_is_there_and_keeps_the_costs(tmp_path: Path) -> None:
     assert "measured now" not in braided("doctor", cache=tmp_path).stdout
     kept[0].write_text('{"insert": "damaged"}')
     assert braided("doctor", cache=tmp_path).returncode == 0
+
+
+def test_doctor_names_the_extra_that_brings_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said `pip install 'braided'`: the extra in brackets was taken for markup."""
+    monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "Spark")
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(doctor.parts())
+    assert "missing: pip install 'braided[all]'" in console.export_text()
 
 
 def test_report_prints_where_it_is(tmp_path: Path) -> None:
@@ -100,6 +102,14 @@ def test_the_demo_removes_nothing_of_others(tmp_path: Path) -> None:
         assert (folder / name).read_text() == "mine"
 
 
+def test_the_demo_is_checked_by_a_join_of_the_same_meaning() -> None:
+    tables = shop.tables(2000)
+    wanted = bd.run_local(shop.query(), tables)
+    found = _joined(tables)
+    assert found.num_rows > 500
+    assert Counter(_rows(found, ("order_id", "paid_at", "sent_at"))) == Counter(_rows(wanted, _COLUMNS))
+
+
 def test_what_a_demo_left_is_removed(tmp_path: Path) -> None:
     _make_room(tmp_path / "new")
     (tmp_path / "new" / "result").mkdir()
@@ -121,17 +131,8 @@ def test_the_demos_job_does_not_outlive_it(tmp_path: Path, monkeypatch: pytest.M
 
 def test_an_output_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for command in (["demo"], ["lab", "window-join", "--quick"]):
-        for out in ("file", "file/x"):
-            done = braided(*command, "--out", str(tmp_path / out))
-            assert done.returncode == 1
-            assert done.stderr.startswith(f"braided: --out '{tmp_path / out}' cannot be used (")
-            assert len(done.stderr.splitlines()) == 1
-
-
-def test_the_benchmark_of_spark_needs_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    done = braided("bench", "spark")
-    assert done.returncode == 1
-    assert done.stderr.startswith("braided: Spark needs Java 17 or newer")
+    for out in ("file", "file/x"):
+        done = braided("demo", "--out", str(tmp_path / out))
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"braided: --out '{tmp_path / out}' cannot be used (")
+        assert len(done.stderr.splitlines()) == 1

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
-import pytest
 from rich.console import Console
 
 from braided.cli.progress import steps
-from braided_lab import driver_selection, early_throughput, metadata_join
 
 
 def shown(*names: str, total: int | None, quiet: bool = False) -> str:
@@ -30,8 +27,3 @@ def test_a_bar_tells_the_step_and_how_many_are_done() -> None:
 def test_an_unknown_total_and_quiet() -> None:
     assert "1/?" in shown("first", "second", total=None)
     assert not shown("first", total=4, quiet=True)
-
-
-@pytest.mark.parametrize("lab", [driver_selection, early_throughput, metadata_join])
-def test_labs_know_how_many_steps_there_are(lab: Any) -> None:
-    assert 0 < lab.steps(quick=True) < lab.steps(quick=False)

@@ -25,7 +25,7 @@ NO_SPARK = """
 import sys
 class Refused:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("pyspark", "py4j") or name == "braided.spark":
+        if name.split(".")[0] in ("pyspark", "py4j") or name == "braided.spark.pipeline":
             raise AssertionError(f"{name} is imported")
 sys.meta_path.insert(0, Refused())
 from braided.cli.main import main
@@ -143,7 +143,7 @@ def test_a_port_in_use_is_said_before_spark_starts(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"braided: serve: port {port} cannot be used")
     assert done.stderr.endswith("give another, or 0 for any free one\n")
-    assert "braided.spark is imported" in braided("run", "job.yaml", "--serve", "0", cwd=tmp_path).stderr
+    assert "pyspark is imported" in braided("run", "job.yaml", "--serve", "0", cwd=tmp_path).stderr
 
 
 def test_a_journal_that_is_none_is_said_before_spark_starts(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, half_joins, intermediates, leaves, linear
-from braided_lab.jaqpot_settings import random_plan
+from braided.testing.samples.plans import random_plan
 
 AB: Plan = ("a", "b")
 ABC: Plan = (AB, "c")

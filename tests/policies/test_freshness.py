@@ -19,7 +19,7 @@ from braided.policies.freshness import (
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.policies.set_cover import Solver
 from braided.query.plan_tree import HalfJoin, Plan, flat, linear
-from braided_lab.jaqpot_settings import random_plan
+from braided.testing.samples.plans import random_plan
 from tests.policies.plans import (
     AB,
     ABC,

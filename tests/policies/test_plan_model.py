@@ -15,7 +15,7 @@ from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.errors import BraidedError
 from braided.query.plan_tree import HalfJoin, Plan, flat, linear
-from braided_lab.jaqpot_settings import random_plan
+from braided.testing.samples.plans import random_plan
 from tests.policies.plans import AB, ABC, figure_2a, figure_4, figure_10, random_model
 
 
@@ -42,7 +42,7 @@ def test_the_path_table() -> None:
     paths = figure_4().paths
     assert [path.productivity for path in paths] == pytest.approx([4 / 15, 0.3125, 0.1])  # J11
     assert [path.full_cost for path in paths] == pytest.approx([100 * 15 / 11, 100 * 16 / 11, 100])
-    assert [path.full_output for path in paths] == pytest.approx([400 / 11, 500 / 11, 10])
+    assert [path.rate * path.output for path in paths] == pytest.approx([400 / 11, 500 / 11, 10])
 
 
 def test_paths_follow_definition_3() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from braided.policies import set_cover
 from braided.policies.freshness import cover_problem, refresh_rates, tightest_bounds
-from braided.policies.set_cover import CoverProblem, affordable, bound, greedy, lp, solve
+from braided.policies.set_cover import CoverProblem, affordable, greedy, lp, solve
 from tests.policies.plans import reachable_bounds, some_models
 
 
@@ -68,19 +66,6 @@ def test_what_needs_nothing_costs_nothing() -> None:
     for needs, gains in (((), ()), ((0.0,), ((1.0, 0.0),))):
         for solver in (lp, greedy):
             assert solver(CoverProblem((1.0, 1.0), gains, needs, (5.0, 5.0))).cost == 0
-
-
-def test_coverable() -> None:
-    problem = CoverProblem(costs=(1.0,), gains=((2.0,),), needs=(10.0,), caps=(5.0,))
-    assert problem.coverable
-    assert not CoverProblem((1.0,), ((2.0,),), (10.1,), (5.0,)).coverable
-
-
-def test_the_bound_of_whole_sets_is_a_harmonic_number() -> None:
-    assert [bound(m) for m in (1, 2, 3, 4)] == pytest.approx(
-        [1.0, 1.5, 1.8333333333333333, 2.083333333333333]
-    )
-    assert all(math.log(m) < bound(m) <= 1 + math.log(m) for m in range(1, 50))  # J18: ln(m) is no bound
 
 
 def test_without_scipy_the_greedy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

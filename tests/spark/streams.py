@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import braided as bd
-from braided_lab.files import add_file, committed_files
+from braided.testing.samples.files import add_file, committed_files
 
 START_US = 1_700_000_000_000_000
 

@@ -14,8 +14,9 @@ import braided as bd
 from braided.jobs import load
 from braided.jobs.running import Watching, run
 from braided.testing import assert_same_bag, expected
-from braided_lab import nexmark, shop
-from braided_lab.files import by_period, write_batches
+from braided.testing.samples import shop
+from braided.testing.samples.files import by_period, write_batches
+from braided_benchmarks import nexmark
 from examples.ads import join as ads
 from examples.ecommerce import join as ecommerce
 from examples.news import join as news

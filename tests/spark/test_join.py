@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import braided as bd
 from braided.spark.storage.folders import query_folders
 from braided.testing import assert_same_bag
-from braided_lab.files import add_file
+from braided.testing.samples.files import add_file
 from tests.spark.streams import START_US, exact, generated, query, read, results, run, write
 
 NAMES = ["a", "b", "c"]

@@ -16,7 +16,7 @@ import braided as bd
 from braided.spark.storage import folders
 from braided.spark.storage.store import Meta
 from braided.testing import assert_same_bag, bag, expected
-from braided_lab.files import add_file
+from braided.testing.samples.files import add_file
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
 from tests.seeds import seeds
 from tests.spark.test_bucket import Cluster

@@ -10,8 +10,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import braided as bd
+from braided.testing.samples.files import add_file
 from braided.view import Journal, follow
-from braided_lab.files import add_file
 from tests.spark.streams import generated, query, read, write
 
 

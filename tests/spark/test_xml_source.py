@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
+import random
 from abc import ABC
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,8 @@ import braided.spark.sources.xml_source as source
 from braided.local.xml_stream import read_xml
 from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.sources.xml_source import XmlFiles, XmlSource, XmlStreamReader
-from braided_lab import news
-from braided_lab.news import News
 
+ACCESS = pa.schema({"sno": pa.int64(), "ipaddr": pa.string()})
 DDL = "sno long, ipaddr string, punctuation boolean"
 Row = tuple[Any, ...]
 limited = pytest.mark.skipif(not hasattr(XmlStreamReader, "reportLatestOffset"), reason="Spark before 4.2")
@@ -33,10 +32,16 @@ def _registered(spark: SparkSession) -> None:
 def write(folder: Path, name: str, seed: int, records: int = 20) -> list[Row]:
     """A file of access records with punctuations; its rows."""
     folder.mkdir(exist_ok=True)
-    text = io.StringIO()
-    news.write_xml(news.tables(News(records, 2, top=3), seed=seed)["access"], text, root="AccessRecord")
-    (folder / name).write_text(text.getvalue())
-    return [tuple(r.values()) for b in read_xml(folder / name, news.ACCESS) for r in b.to_pylist()]
+    rng = random.Random(seed)
+    lines = []
+    for number in range(records):
+        sno, reader = number // 2 + rng.randrange(3), rng.randrange(256)
+        lines.append(f"<record> <sno> {sno} </sno> <ipaddr> 10.0.0.{reader} </ipaddr> </record>")
+        if number % 2:
+            closed = f"<sno> {number // 2} </sno> <ipaddr> * </ipaddr>"
+            lines.append(f"<punct:record> {closed} </punct:record>")
+    (folder / name).write_text("\n".join(["<stream:AccessRecord>", *lines, "</stream:AccessRecord>"]))
+    return [tuple(r.values()) for b in read_xml(folder / name, ACCESS) for r in b.to_pylist()]
 
 
 def streamed(spark: SparkSession, folder: Path, **options: Any) -> DataFrame:

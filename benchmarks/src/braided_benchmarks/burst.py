@@ -27,8 +27,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from braided.testing.samples.files import add_file, committed_files
 from braided_benchmarks.children import committed, start_child, to_the_end
-from braided_lab.files import add_file, committed_files
 
 NAMES = ("a", "b", "c")
 SECOND_US = 1_000_000

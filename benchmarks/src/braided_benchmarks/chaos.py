@@ -37,10 +37,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from braided.testing.samples.files import committed_files
 from braided_benchmarks.chaos_work import LAST_KEY, Promised, Windowed, Work
 from braided_benchmarks.children import after_some_batches, start_child, to_the_end
 from braided_benchmarks.cluster import cluster
-from braided_lab.files import committed_files
 
 Pass: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

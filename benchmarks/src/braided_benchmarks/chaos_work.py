@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import braided as bd
 from braided.policies.arrays import Int64s
-from braided_lab.files import add_file
+from braided.testing.samples.files import add_file
 
 NAMES = ("a", "b", "c")
 LAST_KEY = {1: ("a.k", "c.k"), 2: ("b.m", "c.m")}  # beside a.k = b.k, by number of keys

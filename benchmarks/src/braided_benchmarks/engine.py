@@ -21,31 +21,11 @@ import pyarrow as pa
 
 import braided as bd
 from braided.engine.kernels import warm_up
-from braided_lab.report import quiet
+from braided_benchmarks.lines import Line, quiet
 
 WINDOW_US = 100_000_000
 BATCHES = 20
 STEPS = 7  # kinds of work
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the report: a ratio, what it must reach, and the seconds behind it."""
-
-    work: str
-    ratio: float
-    bar: float | None
-    ours: str
-    rival: str
-    more_is_better: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """Whether the bar is reached; empty where there is none."""
-        if self.bar is None:
-            return ""
-        reached = self.ratio >= self.bar if self.more_is_better else self.ratio <= self.bar
-        return "reached" if reached else "MISSED"
 
 
 @dataclass(frozen=True)

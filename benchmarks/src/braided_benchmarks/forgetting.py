@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import braided as bd
-from braided_lab.files import add_file
+from braided.testing.samples.files import add_file
 
 NAMES = ("a", "b", "c")
 KEYS, ROWS_A_KEY = 1_000, 3

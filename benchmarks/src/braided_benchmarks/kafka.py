@@ -33,11 +33,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import braided as bd
+from braided.testing.samples.files import committed_files
 from braided_benchmarks import kafka_jars
 from braided_benchmarks.broker import PARTITIONS, broker
 from braided_benchmarks.chaos_work import NAMES, WINDOW_S, Windowed
 from braided_benchmarks.children import after_some_batches, committed, start_child, to_the_end
-from braided_lab.files import committed_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 
 import braided as bd
 from braided.spark.storage.folders import root as arenas
+from braided.testing.samples.files import add_file
 from braided_benchmarks.memory import pss
-from braided_lab.files import add_file
 
 NAMES = ("a", "b", "c")
 ROWS = 2_000

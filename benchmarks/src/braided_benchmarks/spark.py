@@ -21,9 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from braided.query.errors import InvalidValue
-from braided_benchmarks.engine import Line
-from braided_lab.files import add_file
-from braided_lab.report import quiet
+from braided.testing.samples.files import add_file
+from braided_benchmarks.lines import Line, quiet
 
 STEPS = 10  # runs of all contenders
 

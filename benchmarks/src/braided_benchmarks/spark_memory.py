@@ -22,8 +22,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from braided.testing.samples.files import add_file
 from braided_benchmarks.memory import NAMES, pss, random_tables
-from braided_lab.files import add_file
 
 BATCHES = 20
 FEW = 2_000  # rows of a stream in the run that shows what workers take anyway

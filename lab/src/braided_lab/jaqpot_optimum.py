@@ -20,7 +20,8 @@ from braided.policies.freshness import cover_problem, refresh_rates, tightest_bo
 from braided.policies.plan_model import PlanModel
 from braided.policies.set_cover import greedy, lp
 from braided.query.plan_tree import Plan, flat, linear
-from braided_lab.jaqpot_settings import Lab, Setting, draw_model, random_plan
+from braided.testing.samples.plans import random_plan
+from braided_lab.jaqpot_settings import Lab, Setting, draw_model
 
 Floats = NDArray[np.float64]
 

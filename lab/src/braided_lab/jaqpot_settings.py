@@ -119,13 +119,3 @@ def bearable(productivities: tuple[float, float], sizes: list[float]) -> tuple[f
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
     """Each order of magnitude alike."""
     return math.exp(rng.uniform(math.log(low), math.log(high)))
-
-
-def random_plan(rng: np.random.Generator, streams: int, *, width: int = 2) -> Plan:
-    """A tree over s0, s1, ...; inputs are joined in random groups of at most `width`."""
-    nodes: list[Plan] = [f"s{i}" for i in range(streams)]
-    while len(nodes) > 1:
-        size = min(len(nodes), int(rng.integers(2, width + 1)))
-        chosen = sorted(rng.choice(len(nodes), size, replace=False), reverse=True)
-        nodes.append(tuple(nodes.pop(i) for i in chosen))
-    return nodes[0]

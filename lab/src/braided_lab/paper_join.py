@@ -18,7 +18,6 @@ from typing import Literal
 import numpy as np
 
 from braided.policies.arrays import Int64s
-from braided.policies.window_cost import Invalidation
 from braided_lab import paper_window
 from braided_lab.paper_window import (
     ARRAY,
@@ -40,6 +39,7 @@ from braided_lab.paper_window import (
     STRIDE,
     WRITTEN,
 )
+from braided_lab.window_cost import Invalidation
 
 Buckets = Literal["array", "linked"]
 Results = Literal["written", "branched", "counted"]

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 import braided as bd
 from braided.engine.calibration import Trial, calibrate, random_rows
 from braided.engine.kernels.probe import BLOCK_ROWS
-from braided.policies.index_cost import Costs, Load, direction_ns
+from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
 from braided_lab.report import Claim, Verdict
 
 INDEXES = {"HHJ": ("hash", "hash"), "NNJ": ("scan", "scan"), "HNJ": ("hash", "scan"), "NHJ": ("scan", "hash")}
@@ -71,7 +71,9 @@ def directions(given: Mapping[str, Any], *, quick: bool, seed: int) -> list[dict
 
 
 def _direction_row(cell: Cell, batches: int, costs: Costs, ns: float, *, scanned: bool) -> dict[str, Any]:
-    predicted = direction_ns(cell.load(batches), costs, scanned=scanned, batches=batches)
+    load = cell.load(batches)
+    stored = batches * costs.batch + load.inserts * costs.store  # with either index (Eq. 1)
+    predicted = stored + (scan_ns if scanned else hash_ns)(load, costs)
     return {
         "experiment": "direction", "index": "scan" if scanned else "hash",
         "keys": cell.keys, "ratio": cell.ratio, "window": cell.window,

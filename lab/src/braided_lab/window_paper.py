@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from braided.policies.window_cost import Weights, direction_cost
 from braided_lab import window_paper_claims, window_paper_figures, window_paper_model
 from braided_lab.paper_join import SECOND, Layout
 from braided_lab.report import Claim
+from braided_lab.window_cost import Weights, direction_cost
 from braided_lab.window_paper_measure import INDEX, UNIT, Lab, Timing, crossing
 
 JOINS = ("HHJ", "NNJ", "HNJ", "NHJ")

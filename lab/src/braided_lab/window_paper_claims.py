@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from braided.policies.window_cost import Weights, crossover
 from braided_lab import window_paper_model as model
 from braided_lab.report import Claim, Verdict
+from braided_lab.window_cost import Weights, crossover
 
 if TYPE_CHECKING:
     from braided_lab.window_paper import Found

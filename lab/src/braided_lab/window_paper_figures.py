@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from braided.policies.window_cost import Weights, crossover
+from braided_lab.window_cost import Weights, crossover
 from braided_lab.window_paper_model import Curves, expected_output, scaled, thrash
 
 if TYPE_CHECKING:

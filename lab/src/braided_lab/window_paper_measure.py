@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from braided.policies.window_cost import Index, Invalidation, Side, Weights, direction_cost, join_cost
 from braided_lab.paper_join import Layout, PaperJoin, arriving
+from braided_lab.window_cost import Index, Invalidation, Side, Weights, direction_cost, join_cost
 
 UNIT = Weights(scan=1.0, hash=1.0)
 INDEX: dict[str, Index] = {"H": "hash", "N": "scan"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from braided.policies.window_cost import Weights, crossover, output_rate
+from braided_lab.window_cost import Weights, crossover, output_rate
 
 if TYPE_CHECKING:
     from braided_lab.window_paper import Found

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
+from braided.testing.samples import shop
 from braided.view.follow import Newcomers, Show, follow
 from braided.view.records import JOURNAL, Journal, Record
-from braided_lab import shop
 
 SCHEMAS = {
     "orders": "order_id long, amount double, placed_at timestamp",

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from braided import __version__
@@ -19,9 +20,8 @@ from braided.engine.kernels import warm_up
 from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
 
 _PACKAGES = {
-    "numpy": "the core", "numba": "the core", "pyarrow": "the core", "sqlglot": "where conditions",
-    "pyspark": "Spark", "pandas": "Spark", "typer": "the command line", "matplotlib": "the lab",
-    "polars": "benchmarks", "duckdb": "benchmarks",
+    "numpy": "the core", "numba": "the core", "pyarrow": "the core", "sqlglot": "where conditions, SQL",
+    "pyspark": "Spark", "pandas": "Spark", "typer": "the command line",
 }  # fmt: skip
 _WORDS = {
     "insert": "link a row in a hash",
@@ -40,10 +40,7 @@ _WORDS = {
 
 def doctor(console: Console, *, calibrate: bool) -> None:
     """Print what there is."""
-    table = Table("part", "found", "needed for", title=f"braided {__version__}")
-    for part, found, use in _parts():
-        table.add_row(part, found, use)
-    console.print(table)
+    console.print(parts())
     console.print(f"kernels ready in {warm_up():.1f} s")
     known = calibration.costs_file().exists() and not calibrate
     costs = calibration.machine_costs() if known else calibration.calibrate()
@@ -52,6 +49,14 @@ def doctor(console: Console, *, calibrate: bool) -> None:
     )
     console.print(_costs(costs))
     console.print(_crossovers(costs))
+
+
+def parts() -> Table:
+    """List what is installed here, and how to get what is not."""
+    table = Table("part", "found", "needed for", title=f"braided {__version__}")
+    for row in _parts():
+        table.add_row(*map(escape, row))
+    return table
 
 
 def _parts() -> Iterator[tuple[str, str, str]]:

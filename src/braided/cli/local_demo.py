@@ -10,7 +10,7 @@ from rich.table import Table
 
 import braided as bd
 from braided.engine.kernels import warm_up
-from braided_lab import shop
+from braided.testing.samples import shop
 
 
 def local_demo(orders: int, console: Console) -> None:

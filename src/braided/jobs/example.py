@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from braided.jobs import schema
 from braided.query.errors import InvalidValue
-from braided_lab import shop
+from braided.testing.samples import shop
 
 _ORDERS, _FILES = 300, 3
 _WRITTEN = 1_767_225_600

@@ -1,4 +1,4 @@
-"""What our own two indexes cost: the unit-time model of `window_cost` with our operations and our figures.
+"""What our own two indexes cost: the window-join paper's unit-time model with our operations and figures.
 
 The paper's hash pays for every row that leaves; ours lets rows leave for nothing, and pays for linking each
 row that enters and for following its chains row by row. A scan pays for every row it looks at, eight or more
@@ -92,9 +92,3 @@ def scan_ns(load: Load, costs: Costs) -> float:
     rows, stretches = max(1.0, load.rows), _stretches(load)
     swept = costs.sweep + rows * costs.row + stretches * costs.stretch
     return load.probes * (swept + load.hits * costs.hit)
-
-
-def direction_ns(load: Load, costs: Costs, *, scanned: bool, batches: int = 1) -> float:
-    """The whole cost of a direction (window-join, Eq. 1): probes, and rows that enter and leave."""
-    stored = batches * costs.batch + load.inserts * costs.store
-    return stored + (scan_ns if scanned else hash_ns)(load, costs)

@@ -13,7 +13,7 @@ that unit, windows and freshness bounds are in it.
 | phi_j^I (Eq. 5) | `Path.phi[j]`, with phi[0] = 1 |
 | X^I, X_j^I (Eq. 6, 7) | `Path.divide(resources)` |
 | rho_p (Eq. 8) | `Path.productivity` |
-| path productivity table (Table 2) | `PlanModel.paths`, `Path.full_cost`, `Path.full_output` |
+| path productivity table (Table 2) | `PlanModel.paths`, `Path.full_cost`, `Path.output` |
 
 *Wide operators.* A row of one input probes the others one by one, in that input's probe order (`orders`),
 so an operator of n inputs adds n - 1 half-joins to a path. Only complete combinations are stored: what lies
@@ -105,11 +105,6 @@ class Path:
     def full_cost(self) -> float:
         """Probes per unit of time if all the stream's rows may probe."""
         return self.rate * self.cost
-
-    @property
-    def full_output(self) -> float:
-        """Results per unit of time if all the stream's rows may probe."""
-        return self.rate * self.output
 
     def divide(self, resources: float) -> tuple[float, ...]:
         """Probes along the path so that all that is produced is consumed (Eq. 7)."""

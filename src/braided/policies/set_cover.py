@@ -32,7 +32,6 @@ least cost (`bound`); the paper's ln(m) cannot be one, it is below 1 for two sta
 from __future__ import annotations
 
 import importlib.util
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -53,11 +52,6 @@ class CoverProblem:
     gains: tuple[tuple[float, ...], ...]
     needs: tuple[float, ...]
     caps: tuple[float, ...]
-
-    @property
-    def coverable(self) -> bool:
-        """Return whether all rows together bring enough to every state, whatever it costs."""
-        return not self.arrays().lacking(np.asarray(self.caps)).any()
 
     def arrays(self) -> _Arrays:
         """The same as arrays; states that need nothing are left out."""
@@ -100,11 +94,6 @@ def solve(problem: CoverProblem, solver: Solver = "auto") -> Cover:
 def has_scipy() -> bool:
     """Return whether SciPy is installed."""
     return importlib.util.find_spec("scipy") is not None
-
-
-def bound(states: int) -> float:
-    """How many times the least cost the greedy of whole sets may need: H(m)."""
-    return math.fsum(1 / i for i in range(1, states + 1))
 
 
 def lp(problem: CoverProblem) -> Cover:

@@ -7,15 +7,18 @@ import itertools
 import numpy as np
 import pytest
 
-from braided.policies.allocation.dp_knapsack import allocate, discrete_greedy, whole_unit
+from braided.policies.allocation.dp_knapsack import _answer, _top_up, allocate, whole_unit
 from braided.policies.allocation.greedy_path import allocate as fractional
 from braided.policies.allocation.question import Question
-from braided_lab.jaqpot_settings import random_plan
+from braided.testing.samples.plans import random_plan
 from tests.policies.plans import figure_4, figure_10, random_model, some_models
 
 
 def test_the_best_path_first_fails_in_whole_units() -> None:
-    answer = discrete_greedy(Question(figure_4(), 30))  # J12
+    question = Question(figure_4(), 30)  # J12
+    paths = question.model.paths
+    units = [whole_unit(path) for path in paths]
+    answer = _answer("discrete-greedy", question, units, _top_up(paths, units, [0] * len(units), 30))
     assert answer.paths == pytest.approx({"a": 0, "b": 16, "c": 10})
     assert answer.output == pytest.approx(6)
     assert 30 - answer.spent == pytest.approx(4)

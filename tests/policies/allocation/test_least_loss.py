@@ -15,7 +15,7 @@ from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, leaves, linear, operators
-from braided_lab.jaqpot_settings import random_plan
+from braided.testing.samples.plans import random_plan
 from tests.policies.plans import some_models
 
 BUSHY: Plan = (("a", "b"), ("c", "d"))

@@ -21,7 +21,7 @@ from braided_benchmarks.compare.figures import draw
 from braided_benchmarks.compare.pages import page
 from braided_benchmarks.compare.runs import CONTENDERS, Outcome, Run, engine
 from braided_benchmarks.compare.scenarios import Scenario, stage
-from braided_lab.report import quiet
+from braided_benchmarks.lines import quiet
 
 _LIVE = Scenario("5,000 rows a second", warm=3, settle=3)
 SCENARIOS = (

@@ -67,15 +67,6 @@ def allocate(question: Question) -> Allocation:
     return _answer("dp-knapsack", question, units, times)
 
 
-def discrete_greedy(question: Question) -> Allocation:
-    """The best path first in whole units: what the paper shows to fail. For comparison."""
-    paths = question.model.paths
-    units = [whole_unit(path) for path in paths]
-    return _answer(
-        "discrete-greedy", question, units, _top_up(paths, units, [0] * len(units), question.budget)
-    )
-
-
 def whole_unit(path: Path) -> Unit:
     """The fewest rows, at most 64, that make whole rows and whole results all along; else one row."""
     sizes = np.arange(1, _LARGEST_UNIT + 1)

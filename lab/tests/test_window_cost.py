@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from braided.policies.window_cost import (
+from braided_lab.window_cost import (
     Side,
     Weights,
     crossover,

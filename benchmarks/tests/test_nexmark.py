@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from braided.query.errors import InvalidValue
-from braided_lab import nexmark
-from braided_lab.nexmark import Nexmark
+from braided_benchmarks import nexmark
+from braided_benchmarks.nexmark import Nexmark
 
 SIZES = [Nexmark(0), Nexmark(1), Nexmark(4), Nexmark(53), Nexmark(20_000), Nexmark(9_999, 7.0, 3, 0.9, 20)]
 EARLIER = """

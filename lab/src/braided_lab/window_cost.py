@@ -15,7 +15,7 @@ has an index of its own: HHJ, NNJ, HNJ and NHJ are the four combinations, the fi
 | r_o (Eq. 9) | `output_rate` |
 
 The hash of the paper scans a bucket for every row that leaves, which is why a scan can win. Ours does not
-(see `policies.index_choice`), so these formulas describe the paper's join; the lab measures it beside ours.
+(see `braided.policies.index_cost`): these formulas describe the paper's join, measured here beside ours.
 
 >>> slow, fast = Side(rate=10, window=60, keys=10), Side(rate=100, window=60, keys=10)
 >>> prefers_scan(slow.rate, fast)  # a tenth of the rows probe what the others have to leave

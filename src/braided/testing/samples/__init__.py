@@ -1,0 +1,1 @@
+"""Streams to try things on, generated from a seed, and folders of files that Spark reads and writes."""
