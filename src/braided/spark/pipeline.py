@@ -334,7 +334,12 @@ def _observations(plan: JoinPlan) -> list[Any]:
 
 
 def _sent(df: DataFrame, packer: Packer | Repacker | Teller | Heartbeat) -> DataFrame:
-    """What a task sends to the buckets, as packed rows."""
+    """What a task sends to the buckets, as packed rows.
+
+    PySpark looks columns up by name here, and takes dots and backticks for a path: then they go by number.
+    """
+    if any("." in name or "`" in name for name in df.columns):
+        df = df.toDF(*map(str, range(len(df.columns))))
     return df.mapInArrow(_callable(packer), from_arrow_schema(schema(Packed)))
 
 
