@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from braided_lab.files import add_file
 from pyspark.sql import SparkSession
 
 import braided as bd
 from braided.testing import assert_same_bag
+from braided.testing.samples.files import add_file
 from tests.spark import test_stages as stages
 from tests.spark.streams import exact, generated, query, read, results, run, write
 
