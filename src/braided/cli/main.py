@@ -128,9 +128,9 @@ def _say(line: str) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of job files, for editors."""
-    from braided.jobs.schema import FILE  # noqa: PLC0415
+    from braided.jobs.definitions import SCHEMA_FILE  # noqa: PLC0415
 
-    print(FILE.read_text(encoding="utf-8"), end="")
+    print(SCHEMA_FILE.read_text(encoding="utf-8"), end="")
 
 
 @app.command()

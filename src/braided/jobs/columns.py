@@ -57,7 +57,7 @@ def ddl(schema: Schema) -> str:
 def _used(query: JoinQuery, said: Mapping[str, Any] | str) -> Iterator[tuple[str, str, Place, str]]:
     """Stream, column, place in the file, and what for."""
     for stream in query.streams:
-        at = stream_place(said, stream.name)
+        at = ("query", *stream_place(said, stream.name))
         for column in stream.key_columns if query.on is None else ():
             yield stream.name, column, (*at, "key"), "its key"
         if stream.time is not None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
 
 from braided.query.join_query import JoinQuery
 
+SCHEMA_FILE = Path(__file__).with_name("job.schema.json")  # for editors
 Scalar: TypeAlias = str | int | float | bool
 Options: TypeAlias = Mapping[str, Scalar]
 Schema: TypeAlias = str | Mapping[str, str]
-
-FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")  # formats that are files in a folder
-XML = "braided-xml"  # files, too, but read by Braided
-FORMATS = (*FILES, "kafka", "delta", "rate", "socket", XML)
-SINKS = (*FILES[:-1], "kafka", "delta", "console", "memory", "noop")
 
 
 def helped(cls: Any) -> dict[str, str]:
