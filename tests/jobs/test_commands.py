@@ -81,10 +81,23 @@ def test_a_mistake_is_one_message_and_status_1(tmp_path: Path) -> None:
 
 def test_no_java_is_said_before_anything_starts(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
-    done = braided("run", "job.yaml", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME=str(tmp_path))
+    done = braided("run", "job.yaml", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME="")
     assert done.returncode == 1
     assert done.stderr == (
         "braided: Spark needs Java 17 or newer, and none was found; install it or set JAVA_HOME\n"
+    )
+
+
+def test_a_wrong_java_home_is_named_with_the_remedy(tmp_path: Path) -> None:
+    """There was a Java on the path, so all seemed well; Spark asked `JAVA_HOME`, and said so in its words."""
+    write(tmp_path, GOOD)
+    (tmp_path / "java").write_text("#!/bin/sh\n")
+    (tmp_path / "java").chmod(0o755)
+    done = braided("run", "job.yaml", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME="/nowhere/jdk")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "braided: JAVA_HOME is '/nowhere/jdk', and there is no Java in it (bin/java); set it to the "
+        "folder of a Java 17 or newer, or unset it to use the one on the path\n"
     )
 
 

@@ -35,7 +35,7 @@ FIELDS: dict[str, tuple[Callable[[], object], tuple[str | None, str | None, Any]
     "a lateness in a file": (lambda: from_file(lateness=3), ("payments", "lateness", None)),
     "a range": (lambda: from_file(punctuation={"flag": "f"}), ("payments", "punctuation", ("upto",))),
     "a limit": (lambda: bd.Memory("5 MBB"), (None, "limit", None)),
-    "a missing limit": (bd.Memory, (None, "limit", None)),  # type: ignore[call-arg]
+    "a missing limit": (bd.Memory, (None, "limit", None)),  # type: ignore[dict-item]
     "memory of a query": (lambda: query(memory={"limit": 1}), (None, "memory", ("limit",))),
     "no index": (lambda: bd.Tuning(index={"a": "x"}), (None, "index", ("a",))),  # type: ignore[dict-item]
     "tuning of no stream": (

@@ -71,7 +71,7 @@ def read_document(path: Path, environment: Mapping[str, str] | None = None) -> D
 
 def parse(text: str, name: str, environment: Mapping[str, str] | None = None) -> Document:
     """The document in a text; variables come from `environment`, else from the process."""
-    reader = _Reader(os.environ if environment is None else environment)
+    reader = _Reader(name, os.environ if environment is None else environment)
     try:
         root = yaml.compose(text, Loader=_Loader)
         data = reader.read(root, ()) if root is not None else None
@@ -120,6 +120,7 @@ def _said(wrong: yaml.MarkedYAMLError, name: str) -> str:
 class _Reader:
     """Turns nodes into values, noting lines and problems."""
 
+    name: str
     environment: Mapping[str, str]
     lines: dict[Place, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -140,9 +141,9 @@ class _Reader:
         """Raise if aliases of aliases make the file grow without end."""
         self.values += 1
         if self.values > _MOST_VALUES:
-            raise yaml.MarkedYAMLError(
-                problem=f"it grows to more than {_MOST_VALUES:,} values; leave out aliases of aliases",
-                problem_mark=node.start_mark,
+            raise JobError(
+                f"{self.name}:{node.start_mark.line + 1}: it grows to more than {_MOST_VALUES:,} values; leave out "
+                "aliases of aliases"
             )
 
     def _refuse_tag(self, node: yaml.Node, at: Place) -> None:
