@@ -142,8 +142,8 @@ class _Reader:
         self.values += 1
         if self.values > _MOST_VALUES:
             raise JobError(
-                f"{self.name}:{node.start_mark.line + 1}: it grows to more than {_MOST_VALUES:,} values; leave out "
-                "aliases of aliases"
+                f"{self.name}:{node.start_mark.line + 1}: it grows to more than {_MOST_VALUES:,} values; "
+                "leave out aliases of aliases"
             )
 
     def _refuse_tag(self, node: yaml.Node, at: Place) -> None:
