@@ -76,7 +76,7 @@ def parse(text: str, name: str, environment: Mapping[str, str] | None = None) ->
         root = yaml.compose(text, Loader=_Loader)
         data = reader.read(root, ()) if root is not None else None
     except yaml.MarkedYAMLError as wrong:
-        raise JobError(_said(wrong, name)) from None
+        raise JobError(_described(wrong, name)) from None
     except yaml.YAMLError as wrong:
         raise JobError(f"{name}: it is no YAML: {' '.join(str(wrong).split())}") from None
     except RecursionError:
@@ -103,17 +103,17 @@ def _text(path: Path) -> str:
         raise InvalidValue(f"{str(path)!r} cannot be read: {wrong.strerror}") from None
 
 
-def _said(wrong: yaml.MarkedYAMLError, name: str) -> str:
+def _described(wrong: yaml.MarkedYAMLError, name: str) -> str:
     mark = wrong.problem_mark or wrong.context_mark
     place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
-    said = f"{place}: it is no YAML: {wrong.problem or wrong.context}"
+    message = f"{place}: it is no YAML: {wrong.problem or wrong.context}"
     if wrong.problem and wrong.context and wrong.context_mark is not None:
-        said += f", {wrong.context} that began in line {wrong.context_mark.line + 1}"
-    if "'\\t'" in said:
-        said += "; indent with spaces, not tabs"
-    elif "expected <block end>" in said or "end of stream" in said:
-        said += "; look for a quote or a bracket before it that is not closed, or for a wrong indent"
-    return said
+        message += f", {wrong.context} that began in line {wrong.context_mark.line + 1}"
+    if "'\\t'" in message:
+        message += "; indent with spaces, not tabs"
+    elif "expected <block end>" in message or "end of stream" in message:
+        message += "; look for a quote or a bracket before it that is not closed, or for a wrong indent"
+    return message
 
 
 @dataclass
@@ -199,8 +199,8 @@ class _Reader:
     def _filled(self, text: str, at: Place) -> str:
         """The text with `${NAME}` and `${NAME:-default}` replaced; `$${` stands for `${`."""
 
-        def fill(found: re.Match[str]) -> str:
-            name, default = found.groups()
+        def fill(match: re.Match[str]) -> str:
+            name, default = match.groups()
             if name is None:
                 return "${"
             value = self.environment.get(name) or default

@@ -13,7 +13,7 @@ from braided.jobs.document import Document, read_document
 from braided.jobs.paths import located
 from braided.jobs.problems import refuse
 from braided.jobs.queries import place_of, read_query
-from braided.jobs.shapes import Found, read_options
+from braided.jobs.shapes import Problems, read_options
 from braided.query.errors import BraidedError, InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.masking import masked
@@ -65,17 +65,17 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
     document = read_document(Path(path), environment)
     if document.data is None:
         raise InvalidValue(f"{document.name} is empty; `braided init` writes an example of a job file")
-    found: Found = list(document.problems)
-    options = read_options(JobFile, document.data, (), found, {JoinQuery: read_query})
+    problems: Problems = list(document.problems)
+    options = read_options(JobFile, document.data, (), problems, {JoinQuery: read_query})
     options = _written_out(options, Path(path).resolve().parent)
-    found += checks.problems(options)
+    problems += checks.problems(options)
     query, sources = options.get("query"), options.get("sources")
     if isinstance(query, JoinQuery) and isinstance(sources, dict):
         known = {n: columns.declared(s) for n, s in sources.items() if isinstance(s, Source)}
         shown = {n: c for n, c in known.items() if c is not None}
-        found += columns.missing_columns(query, document.data["query"], shown)
+        problems += columns.missing_columns(query, document.data["query"], shown)
     unset = {p.at for p in document.problems}
-    refuse(document, [p for p in found if p.at not in unset or p in document.problems])
+    refuse(document, [p for p in problems if p.at not in unset or p in document.problems])
     return _job(document, options, Path(path).stem)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from braided.jobs.problems import Place, Problem, called
-from braided.jobs.shapes import Found, given
+from braided.jobs.shapes import Problems, given
 from braided.query.errors import BraidedError
 from braided.query.join_query import JoinQuery
 from braided.query.sql.read import sql
@@ -24,16 +24,18 @@ _STAND_INS: dict[Place, str] = {("memory", "limit"): "1 GB"}  # for what cannot 
 _MOST = 100  # mistakes that are looked for
 
 
-def read_query(said: Any, at: Place, found: Found) -> JoinQuery | None:
-    """The query a job file describes, or None; what is wrong with it is added to `found`."""
-    if not isinstance(said, str | Mapping):
-        found.append(Problem(at, f"{called(at)} must be a mapping, with streams, or SQL; got {given(said)}"))
+def read_query(written: Any, at: Place, problems: Problems) -> JoinQuery | None:
+    """The query a job file describes, or None; what is wrong with it is added to `problems`."""
+    if not isinstance(written, str | Mapping):
+        problems.append(
+            Problem(at, f"{called(at)} must be a mapping, with streams, or SQL; got {given(written)}")
+        )
         return None
-    before = len(found)
-    query = _checked(said, at, found)
+    before = len(problems)
+    query = _checked(written, at, problems)
     for wrong in streaming_problems(query) if query is not None else ():
-        found.append(Problem((*at, *place_of(wrong, said)), str(wrong)))
-    return query if len(found) == before else None
+        problems.append(Problem((*at, *place_of(wrong, written)), str(wrong)))
+    return query if len(problems) == before else None
 
 
 def place_of(wrong: BraidedError, query: Any) -> Place:
@@ -55,8 +57,8 @@ def stream_place(query: Mapping[str, Any] | str, name: str) -> Place:
     return next((("streams", i) for i in named), ())
 
 
-def _checked(said: str | Mapping[str, Any], at: Place, found: Found) -> JoinQuery | None:
-    query: Any = said if isinstance(said, str) else _without_empty(said)
+def _checked(written: str | Mapping[str, Any], at: Place, problems: Problems) -> JoinQuery | None:
+    query: Any = written if isinstance(written, str) else _without_empty(written)
     blamed: set[Place] = set()
     for _ in range(_MOST):
         try:
@@ -65,7 +67,7 @@ def _checked(said: str | Mapping[str, Any], at: Place, found: Found) -> JoinQuer
             place = place_of(wrong, query)
             again = any(earlier[: len(place)] == place for earlier in blamed)
             if not again:
-                found.append(Problem((*at, *place), str(wrong)))
+                problems.append(Problem((*at, *place), str(wrong)))
                 blamed.add(place)
             query = _left_out(query, place, again=again)
             if query is None:
