@@ -242,7 +242,7 @@ query:
 
 
 def test_mistakes_of_every_part_are_found_together(tmp_path: Path) -> None:
-    """Which value a sentence is about was guessed from its words, by leaving out one value after the other."""
+    """Which value a sentence is about was guessed from its words, by leaving out value after value."""
     lines = said(tmp_path, text=IN_A_LIST + GOOD[GOOD.index("sources:") :])
     numbers = [int(line.split(":")[1]) for line in lines]
     assert numbers == [3, 7, 9, 11, 15, 16, 18, 19, 22, 23, 24], lines
