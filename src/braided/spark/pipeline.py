@@ -275,7 +275,9 @@ def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
         if not isinstance(type_, TimestampType | TimestampNTZType):
             raise InvalidType(
                 f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
-                "it must be a timestamp; cast it"
+                "it must be a timestamp; cast it",
+                stream=stream.name,
+                option="time",
             )
     return pa.schema([(f.name, f.type) for f in in_arrow(df.schema)])
 
