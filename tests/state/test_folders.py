@@ -118,3 +118,14 @@ def test_a_lock_is_held_once_and_descriptors_are_given_back(tmp_path: Path) -> N
         with pytest.raises(PermissionError):
             Folder(tmp_path / "own")
     assert len(os.listdir("/proc/self/fd")) == open_before
+
+
+def test_a_closed_folder_is_no_other_one(tmp_path: Path) -> None:
+    """A descriptor's number is used again: what a closed folder removes must not be another one's."""
+    closed = Folder(tmp_path / "closed", make=True)
+    closed.close()
+    with Folder(tmp_path / "other", make=True) as other:
+        other.write("1.arrow", b"x")
+        with pytest.raises(OSError, match="closed"):
+            closed.remove("1.arrow")
+        assert other.read("1.arrow") == b"x"

@@ -34,12 +34,19 @@ class Folder:
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=parent)
-        self._descriptor = os.open(name, _FOLDER, dir_fd=parent)
-        self.close = weakref.finalize(self, os.close, self._descriptor)
+        self._opened = os.open(name, _FOLDER, dir_fd=parent)
+        self.close = weakref.finalize(self, os.close, self._opened)
         self.close.atexit = False
-        status = os.fstat(self._descriptor)
+        status = os.fstat(self._opened)
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            self.close()
             raise PermissionError(errno.EPERM, "The folder is not this user's alone", str(path))
+
+    @property
+    def _descriptor(self) -> int:
+        if not self.close.alive:  # the number may be another folder's by now
+            raise OSError(errno.EBADF, "The folder is closed", str(self.path))
+        return self._opened
 
     def __enter__(self) -> Self:
         return self

@@ -81,5 +81,7 @@ def _remove_if_left(folder: Folder) -> None:
     except FileNotFoundError:  # its maker was killed, or is just about to lock it
         os.rmdir(folder.path)
         return
-    folder.destroy(last=_LOCK)
-    os.close(lock)
+    try:
+        folder.destroy(last=_LOCK)
+    finally:
+        os.close(lock)
