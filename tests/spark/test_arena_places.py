@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -143,22 +145,24 @@ def test_everything_is_private_whatever_the_umask(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
 
 
+EXITS = """
+import os, sys
+from pathlib import Path
+from braided.spark.storage import folders
+folders.root, folders.other_roots = (lambda: Path(sys.argv[1])), list
+path = folders.application_folder("app").path
+folders.remove_at_exit("app")
+child = os.fork()
+if not child:
+    sys.exit()
+os.waitpid(child, 0)
+assert path.is_dir()
+"""
+
+
 def test_a_forked_child_that_exits_leaves_the_applications_folder(tmp_path: Path) -> None:
     """The driver's exit function was inherited, and a child's exit removed the arenas of running queries."""
-    import atexit
-    from unittest import mock
-
-    with mock.patch.object(atexit, "register") as register:
-        folders.remove_at_exit("app-of-a-driver")
-    (remove,) = register.call_args.args
-    path = folders.application_folder("app-of-a-driver").path
-    child = os.fork()
-    if not child:
-        try:
-            remove()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert path.is_dir()
-    remove()
-    assert not path.exists()
+    command = [sys.executable, "-c", EXITS, str(tmp_path / "arenas")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "arenas").iterdir()) == []
