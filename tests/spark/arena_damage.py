@@ -127,9 +127,9 @@ def run(seed: int, root: Path) -> tuple[int, int]:
         found.append(result)
         damage(rng, root)
     assert_same_bag(pa.concat_tables(found), right)
-    names = measures.names(made.plan.query.names)
-    kept, rebuilt = (sum(m[names.index(n)] for m in made.metrics) for n in ("arena_hits", "rebuilds"))
-    return kept, rebuilt
+    query = made.plan.query
+    seen = [measures.combined(query.names, query.tree, [measures.read([text])]) for text in made.reports]
+    return sum(s.arena_hits for s in seen), sum(s.rebuilds for s in seen)
 
 
 def main() -> None:
