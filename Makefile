@@ -81,7 +81,7 @@ kafka: $(VENV)/ready
 	$(BIN)/python -m pytest benchmarks/tests/test_kafka.py
 	$(BIN)/python -m braided_benchmarks.kafka --batches 6 --kills 2
 
-# Braided, Spark's own joins, Flink and Pathway through the same scenarios: the tables of docs/comparison.md; an hour
+# Braided, Spark's own joins, Flink and Pathway through the same scenarios: the tables of docs/start/comparison.md; an hour
 RIVALS := build/rivals
 compare: $(VENV)/ready $(RIVALS)/flink/ready $(RIVALS)/pathway/ready
 	$(BIN)/braided compare --rivals $(RIVALS) --out docs/includes/comparison.md

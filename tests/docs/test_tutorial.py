@@ -9,5 +9,5 @@ from tests.docs.pages import blocks, run
 
 def test_the_tutorial_in_this_process() -> None:
     namespace: dict[str, Any] = {}
-    run("tutorial.md", blocks("tutorial.md", until="## On Spark"), namespace)
+    run("start/tutorial.md", blocks("start/tutorial.md", until="## On Spark"), namespace)
     assert namespace["live"].stats().results > 0

@@ -207,7 +207,7 @@ def _references(schema_part: Any) -> list[str]:
 
 
 def test_the_manual_names_every_key_and_its_example_is_right(tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text()
+    manual = (Path(__file__).parents[2] / "docs" / "howto" / "jobs.md").read_text()
     example = manual.split("```yaml\n")[1].split("```")[0]
     assert load(write(tmp_path, example), {}).query.names == ("orders", "payments")
     for cls in (definitions.JobFile, definitions.Source, definitions.Sink, definitions.Replay):

@@ -12,6 +12,7 @@ import pytest
 
 import braided as bd
 from braided.engine.engine import Engine
+from braided.engine.site import Site
 from braided.policies.choice import Policies, policies_for
 from braided.policies.decisions import Choice
 from braided.policies.index_cost import Costs, Load
@@ -115,7 +116,7 @@ def test_oracle_changing_the_index_in_mid_run() -> None:
     query = bd.JoinQuery([stream(n, "50 us") for n in names])
     for seed in seeds(3):
         tables = random_tables(seed, names, rows=90, keys=4)
-        engine = Engine(query, alternating(query))
+        engine = Engine(query, Site(policies=lambda _: alternating(query)))
         found = []
         for start in range(0, 90, 6):
             batch = {n: t.slice(start, 6) for n, t in tables.items()}
@@ -223,7 +224,7 @@ FAST_SCAN = Costs(hop=5.0, row=0.1, hit=2.0, stretch=10.0)
 def run_auto(keys: list[int], *, batches: int = 12, rows: int = 400) -> list[str]:
     """The index of b's side after each batch; keys are so many in each part of the run."""
     query = bd.JoinQuery([bd.Stream(n, key="k", time="t", window="300 us") for n in "ab"])
-    engine = Engine(query, policies_for(query, lambda: FAST_SCAN))
+    engine = Engine(query, Site(policies=lambda _: policies_for(query, lambda: FAST_SCAN)))
     rng, found = np.random.default_rng(1), []
     for batch in range(batches * len(keys)):
         of = keys[batch // batches]
@@ -251,7 +252,7 @@ def test_auto_follows_a_change_and_does_not_waver() -> None:
 def test_a_scanned_side_gets_its_index_back_before_a_large_batch_probes_it() -> None:
     """A side that nobody probed must not be swept row by row when many rows come at once."""
     query = bd.JoinQuery([bd.Stream(n, key="k", time="t", window="1 hour") for n in "ab"])
-    engine = Engine(query, policies_for(query, lambda: FAST_SCAN))
+    engine = Engine(query, Site(policies=lambda _: policies_for(query, lambda: FAST_SCAN)))
     rng = np.random.default_rng(1)
 
     def push(**rows: tuple[int, int]) -> None:
@@ -292,7 +293,7 @@ def test_auto_scans_when_batches_are_much_longer_than_the_window(keys: int, size
     """A hash walks all rows of a key, inside the window or not: 26 times slower in a first large batch."""
     rng, at = np.random.default_rng(1), 0
     query = bd.JoinQuery([bd.Stream(n, key="k", time="t", window="10 us") for n in "ab"])
-    engine = Engine(query, policies_for(query))
+    engine = Engine(query, Site(policies=lambda _: policies_for(query)))
     for rows in sizes:
         times = pa.array(np.sort(rng.integers(at, at + rows, rows))).cast(pa.timestamp("us"))
         list(

@@ -217,13 +217,14 @@ def test_intermediates_expire_with_their_first_component() -> None:
 
 def test_state_windows_on_intermediates_give_a_subset() -> None:
     from braided.engine.engine import Engine
+    from braided.engine.site import Site
 
     tables = random_tables(9, FOUR[:3], rows=60, keys=2)
     query = bd.JoinQuery([stream(n, "80 us") for n in FOUR[:3]], plan="linear")
     exact = bag(expected(query, tables))
     node: Plan = ("s0", "s1")
     for rows in (1, 8, 10_000):
-        engine = Engine(query, state_windows={node: rows})
+        engine = Engine(query, Site(state_windows={node: rows}))
         pieces = []
         for at in range(0, 60, 6):
             batch = {n: t.slice(at, 6) for n, t in tables.items()}

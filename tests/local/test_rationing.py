@@ -13,6 +13,7 @@ import pytest
 import braided as bd
 from braided.engine.engine import Engine
 from braided.engine.operators.tree import Tree
+from braided.engine.site import Site
 from braided.query.overload import ProbeAllocation
 from braided.query.tuning import DriverStream
 from braided.testing import bag, expected
@@ -45,7 +46,7 @@ def test_oracle_every_allocation_gives_a_subset_within_its_budget(plan: str, all
     tables = random_tables(3, FOUR, rows=100, keys=12)
     exact = bag(expected(query_of(plan, None), tables))
     for budget in (1, 40, 150):
-        engine = Engine(query_of(plan, budget, allocation), repeatable=True)
+        engine = Engine(query_of(plan, budget, allocation), Site(repeatable=True))
         found, batches = [], 0
         for batch in batches_of(tables, 20):
             found += list(engine.step(engine.accept(batch)))
@@ -78,7 +79,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(plan: str) -> None:
     whole = bag(bd.run_local(query_of(plan, 60), tables, batch_rows=25))
     found, saved = [], None
     for batch in batches_of(tables, 25):
-        engine = Engine(query_of(plan, 60), repeatable=True)
+        engine = Engine(query_of(plan, 60), Site(repeatable=True))
         if saved is not None:
             snapshot.load(engine, saved)
         found += list(engine.step(engine.accept(batch)))
@@ -114,8 +115,8 @@ def test_oracle_after_a_burst_the_join_is_exact_again(plan: str, window: str, ke
     rng = np.random.default_rng(2)
     streams = [bd.Stream(n, key="k", time="t", window=window) for n in names]
     overload = bd.Overload(budget)
-    live = Engine(bd.JoinQuery(streams, plan=PLANS[plan], overload=overload), repeatable=True)
-    plain = Engine(bd.JoinQuery(streams, plan=PLANS[plan]), repeatable=True)
+    live = Engine(bd.JoinQuery(streams, plan=PLANS[plan], overload=overload), Site(repeatable=True))
+    plain = Engine(bd.JoinQuery(streams, plan=PLANS[plan]), Site(repeatable=True))
     rows = [20] * 4 + [160] * 5 + [20] * 60
     lost, since = [], []
     for at, many in enumerate(rows):
@@ -309,7 +310,7 @@ def test_a_failed_batch_does_not_move_the_clock_of_the_end(monkeypatch: pytest.M
 def test_the_order_of_rows_in_a_batch_does_not_matter(plan: str, driver: Any) -> None:
     rng = np.random.default_rng(1)
     query = dataclasses.replace(query_of(plan, 60), tuning=bd.Tuning(driver))
-    one, two = (Engine(query, repeatable=True) for _ in range(2))
+    one, two = (Engine(query, Site(repeatable=True)) for _ in range(2))
     for batch in batches_of(random_tables(6, FOUR, rows=150, keys=12), 25):
         shuffled = {n: t.take(pa.array(rng.permutation(t.num_rows))) for n, t in batch.items()}
         assert new_results(one, batch) == new_results(two, shuffled)
@@ -320,10 +321,10 @@ def test_a_saved_state_goes_on_alike_after_a_batch_without_rows(plan: str) -> No
     from braided.engine import snapshot
 
     tables = random_tables(6, FOUR, rows=150, keys=12)
-    one, two = (Engine(query_of(plan, 60), repeatable=True) for _ in range(2))
+    one, two = (Engine(query_of(plan, 60), Site(repeatable=True)) for _ in range(2))
     for batch in [{}, *batches_of(tables, 25)]:
         found = new_results(one, batch)
-        restored = Engine(query_of(plan, 60), repeatable=True)
+        restored = Engine(query_of(plan, 60), Site(repeatable=True))
         snapshot.load(restored, snapshot.save(two))
         two = restored
         assert new_results(two, batch) == found

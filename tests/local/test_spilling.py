@@ -15,6 +15,7 @@ import pytest
 
 import braided as bd
 from braided.engine.engine import Engine
+from braided.engine.site import Site
 from braided.policies.choice import DRIVER_POLICIES
 from braided.query.memory import Flush
 from braided.testing import assert_same_bag, expected
@@ -344,7 +345,7 @@ def test_the_clock_only_moves_statistics() -> None:
 
     def once() -> list[int]:
         now = iter(range(10**9))
-        engine = Engine(two(bd.Memory(100_000)), clock=lambda: float(next(now)))
+        engine = Engine(two(bd.Memory(100_000)), Site(clock=lambda: float(next(now))))
         found = []
         for batch in batches_of(tables, 90):
             steps = [sum(t.num_rows for t in step) for step in engine.before()]

@@ -12,6 +12,7 @@ import pytest
 import braided as bd
 from braided.engine.engine import Engine
 from braided.engine.operators.tree import Arriving, Tree
+from braided.engine.overload.feature import Overloading
 from braided.engine.overload.rationing import Rationing
 from braided.policies.choice import DRIVER_POLICIES
 from braided.policies.decisions import Rations, Turn
@@ -37,7 +38,7 @@ class Some(Rationing):
 
 
 def rationed(query: bd.JoinQuery, *shares: float) -> Engine:
-    return Engine(query, rationing=Some(query, shares))
+    return Engine(query, features={"overload": lambda host: Overloading(host, Some(query, shares))})
 
 
 def found(engine: Engine, batches: list[dict[str, pa.Table]]) -> pa.Table:

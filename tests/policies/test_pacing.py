@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from braided.engine.overload.regulation import Share
+from braided.engine.site import Share
 from braided.policies.pacing import Measured, Pace, after, budget, lanes, problem
 
 ROWS = 10_000

@@ -10,6 +10,7 @@ import braided as bd
 from braided.engine import snapshot
 from braided.engine.engine import Engine
 from braided.engine.overload.freshening import Freshening
+from braided.engine.site import Site
 from braided.policies.freshness import FreshnessPlan
 from braided.query.plan_tree import Plan
 
@@ -64,10 +65,10 @@ def batch(rng: np.random.Generator, at: int) -> dict[str, pa.Table]:
 
 def said(freshness: str, *, windows: bool = True) -> tuple[str, float]:
     rng = np.random.default_rng(1)
-    engine = Engine(query(freshness), repeatable=True, state_windows=STATES if windows else None)
+    engine = Engine(query(freshness), Site(repeatable=True, state_windows=STATES if windows else {}))
     saved = None
     for at in range(30):
-        engine = Engine(engine.query, repeatable=True, state_windows=STATES if windows else None)
+        engine = Engine(engine.query, Site(repeatable=True, state_windows=STATES if windows else {}))
         if saved is not None:
             snapshot.load(engine, saved)
         for _ in engine.step(engine.accept(batch(rng, at))):

@@ -44,10 +44,7 @@ def files(root: Path, pattern: str) -> list[Path]:
 
 
 def counted(made: Cluster, name: str) -> int:
-    from braided.spark import measures
-
-    place = measures.names(NAMES).index(name)
-    return sum(m[place] for m in made.metrics)
+    return int(getattr(made.seen(), name))
 
 
 @pytest.mark.parametrize("rows", [1, 7, 50])
@@ -281,7 +278,10 @@ def test_with_a_budget_kept_and_rebuilt_engines_go_on_alike(own_root: Path, wind
             shutil.rmtree(own_root)
             shutil.move(own_root.with_name("kept"), own_root)
             wanted = bag(exact.push(batch))
-            since = [Meta.decode(s.meta or b"").rationing["exact_since"] for s in lost.states]
+            since = [
+                Meta.decode(s.meta or b"").numbers["features"]["overload"]["rationing"]["exact_since"]
+                for s in lost.states
+            ]
             if all(s is not None and s <= number for s in since):
                 claims += number > 3
                 assert found == wanted

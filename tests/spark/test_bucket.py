@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,17 @@ import pytest
 
 import braided as bd
 from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.policies.statistics import JoinMetrics
 from braided.spark import measures
-from braided.spark.bucket import Bucket, Packed
+from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan, Stage
 from braided.spark.sources.heartbeat import Heartbeat
-from braided.spark.storage import chunks
+from braided.spark.storage import chunks, folders
 from braided.spark.storage.store import Meta
-from braided.spark.wire import blobs, pack
+from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import Packer
+from braided.spark.wire.packed import Packed, packed_rows
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds
 from tests.workloads import names_of, random_tables, stream
@@ -61,7 +64,11 @@ class Cluster:
         schemas = tuple(tables[n].schema for n in query.names)
         self.plan = JoinPlan(query, schemas, BUCKETS, late, ArenaPlan("app", True) if arena else ArenaPlan())
         self.states = [Memory() for _ in range(BUCKETS)]
-        self.metrics: list[Any] = []
+        self.reports: list[str] = []
+
+    def seen(self) -> JoinMetrics:
+        """What the buckets have reported since the reports were last cleared."""
+        return measures.combined(self.plan.query.names, self.plan.query.tree, [measures.read(self.reports)])
 
     def packed(self, batch: dict[str, pa.Table]) -> list[list[Packed]]:
         """Every bucket's packed rows, each stream from two tasks."""
@@ -94,11 +101,11 @@ class Cluster:
         found = []
         for number, rows in enumerate(packed):
             if rows:
-                for blob, numbers in Bucket(self.plan, number, self.states[number]).run(rows):
-                    if blob is not None:
-                        found.append(blobs.decode(blob))
-                    else:
-                        self.metrics.append(numbers)
+                for made in Bucket(self.plan, number, self.states[number]).run(rows):
+                    if made.blob is not None:
+                        found.append(blobs.decode(made.blob))
+                    if made.report is not None:
+                        self.reports.append(made.report)
         return pa.Table.from_batches(found, self.plan.schema)
 
 
@@ -108,12 +115,8 @@ def _halves(table: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _by_bucket(packed: Iterable[pa.RecordBatch]) -> list[list[Packed]]:
-    rows: list[list[Packed]] = [[] for _ in range(BUCKETS)]
-    for out in packed:
-        for row in out.to_pylist():
-            number = labels(BUCKETS).index(row.pop("bucket"))
-            rows[number].append(Packed(**row))
-    return rows
+    rows = packed_rows(packed)
+    return [[row for row in rows if row.bucket == label] for label in labels(BUCKETS)]
 
 
 def batches(tables: dict[str, pa.Table], rows: int) -> list[dict[str, pa.Table]]:
@@ -154,14 +157,15 @@ def test_numbers_of_all_buckets_come_together() -> None:
     tables["s0"] = tables["s0"].set_column(0, "k", hot)
     cluster = Cluster(bd.JoinQuery([stream(n, "1 hour") for n in names]), tables)
     found = cluster.push(tables)
-    seen = measures.combined(names, cluster.metrics)
+    seen, loads = cluster.seen(), [load for _, load in measures.read(cluster.reports)]
     rows = sum(t.num_rows for t in tables.values())
-    assert seen["results"] == found.num_rows
-    assert seen["batch_rows"] == rows
-    assert seen["hottest_key_rows"] >= tables["s0"].num_rows // 2
-    assert seen["buckets"] == BUCKETS
-    assert set(seen["driver_streams"]) == set(names)
-    assert all({d, *seen["probe_orders"][d]} == set(names) for d in names)
+    assert seen.results == found.num_rows
+    assert sum(load.rows for load in loads) == rows
+    assert max(load.hottest_key_rows for load in loads) >= tables["s0"].num_rows // 2
+    assert seen.buckets == BUCKETS
+    assert seen.state_bytes == sum(s.live_bytes for s in seen.streams.values()) > 0
+    assert set(seen.driver_streams) == set(names)
+    assert all({d, *seen.probe_orders[d]} == set(names) for d in names)
 
 
 def test_every_stage_reports_under_a_name_of_its_own() -> None:
@@ -179,12 +183,10 @@ def test_consumption_rate_counts_each_buckets_own_rows() -> None:
     tuning = bd.Tuning(driver_stream="consumption-rate")
     cluster = Cluster(bd.JoinQuery([bd.Stream(n, key="k") for n in "ab"], tuning=tuning), made[0])
     cluster.push(made[0])
-    cluster.metrics.clear()
+    cluster.reports.clear()
     cluster.push(made[1])
-    named = len(measures.names(["a", "b"]))
-    assert [vector[named] for vector in cluster.metrics] == [
-        0
-    ] * BUCKETS  # a, which brought most, drives first
+    drivers = [load.turns[0][0] for _, load in measures.read(cluster.reports)]
+    assert drivers == [0] * BUCKETS  # a, which brought most, drives first
 
 
 def test_the_epoch_is_a_newest_time_like_any_other() -> None:
@@ -257,7 +259,7 @@ def test_many_small_chunks_are_rewritten_into_few(monkeypatch: pytest.MonkeyPatc
 
 def test_blobs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "BLOB_BYTES", 500)
-    monkeypatch.setattr(pack, "_FLUSH_BYTES", 1_000)
+    monkeypatch.setattr(bucketing, "_FLUSH_BYTES", 1_000)
     names = names_of(2)
     query = bd.JoinQuery([stream(n) for n in names])
     tables = random_tables(1, names, rows=300)
@@ -293,8 +295,8 @@ def test_state_of_another_format_is_refused() -> None:
     cluster.push(tables)
     for state in cluster.states:
         assert state.meta is not None
-        state.meta = state.meta.replace(b'"format": 1', b'"format": 7')
-    with pytest.raises(bd.BraidedError, match=r"format 7.*reads format 1"):
+        state.meta = state.meta.replace(b'"format": 2', b'"format": 7')
+    with pytest.raises(bd.BraidedError, match=r"format 7.*reads format 2"):
         cluster.push(tables)
 
 
@@ -331,6 +333,28 @@ def test_a_types_change_is_refused_and_columns_may_come_and_go() -> None:
         else:
             with pytest.raises(bd.BraidedError, match=r"column 'n'.*int64.*int32"):
                 other.push({n: t.slice(20) for n, t in changed.items()})
+
+
+@pytest.mark.parametrize(
+    "name", ["a\tb", "a\nb", "a.b", "a/b", "'a' \"b\" `c`", "größe 数", "\\ ", "../x", "\0"]
+)
+def test_a_column_may_have_any_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A tab in a column's name broke the second batch: the state joined names and types by tabs."""
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    names = names_of(2)
+    tables = random_tables(1, names)
+    key, time = f"k{name}", f"t{name}"
+    tables = {n: t.rename_columns([key, time, f"n{name}", name]) for n, t in tables.items()}
+    query = bd.JoinQuery(
+        [bd.Stream(n, key=key, time=time, window="40 us", lateness="12 us") for n in names],
+        plan="linear",
+    )
+    wanted = expected(query, tables)
+    assert wanted.num_rows > 0
+    for arena in (False, True):
+        cluster = Cluster(query, tables, arena=arena)
+        found = [cluster.push(b) for b in batches(tables, 9)]
+        assert_same_bag(pa.concat_tables(found), wanted)
 
 
 def test_labels_spread_buckets_evenly_over_tasks() -> None:

@@ -45,7 +45,7 @@ def cold_rows(made: Cluster) -> int:
     return sum(
         piece[1]
         for meta in metas
-        for groups in meta.spilled["pieces"]
+        for groups in meta.numbers["features"]["spill"]["pieces"]
         for _, inputs, *_ in groups
         for pieces in inputs
         for piece in pieces
@@ -224,7 +224,7 @@ def test_cold_groups_stay_in_few_chunks() -> None:
     for state in made.states:
         assert state.meta is not None
         meta = Meta.decode(state.meta)
-        known = [c.number for s in meta.streams for c in s.chunks]
+        known = [c.number for c in meta.chunks()]
         known += [n for pieces in cold_pieces(meta).values() for p in pieces for n in p.chunks]
         assert sorted(known) == sorted(state.chunks)  # none is left behind
         assert len(known) < 2 * 16 * 12

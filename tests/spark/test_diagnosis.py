@@ -6,10 +6,13 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from braided.policies.statistics import HalfJoinStatistics, StreamStatistics
+import pyarrow as pa
+
+import braided as bd
+from braided.policies.statistics import HalfJoinStatistics, JoinMetrics, StreamStatistics
 from braided.spark import measures
 from braided.spark.diagnosis import explain
-from braided.spark.measures import JoinMetrics
+from braided.spark.plan import JoinPlan
 
 
 def metrics(
@@ -81,13 +84,16 @@ def test_rows_that_do_not_fit_into_memory_and_what_waits() -> None:
 
 
 def test_a_query_that_idles_long_keeps_its_numbers() -> None:
-    numbers = [7 if name == "results" else 1 for name in measures.names("ab")]
-    told = {"braided": {"buckets": [numbers], "streams": ["a", "b"], "said": []}}
+    live = bd.LocalJoin(bd.JoinQuery([bd.Stream(name, key="k") for name in "ab"]))
+    live.push({name: pa.table({"k": [1] * 7}) for name in "ab"})
+    plan = JoinPlan(live.query, (pa.schema([("k", pa.int64())]),) * 2, 1, "drop")
+    report = measures.report(live.stats(), plan, {}, rows=14, hottest_key_rows=14)
+    told = {"braided": {"buckets": [report], "streams": ["a", "b"], "plan": '["a", "b"]'}}
     idle: dict[str, Any] = {"batchId": 1, "durationMs": {}, "observedMetrics": {}}
     query = SimpleNamespace(id="q", runId="r", isActive=True)
     query.recentProgress = [SimpleNamespace(json=json.dumps({**idle, "observedMetrics": told}))]
-    assert measures.metrics(query).results == 7  # type: ignore[arg-type]
+    assert measures.metrics(query).results == 49  # type: ignore[arg-type]
     query.recentProgress = [SimpleNamespace(json=json.dumps(idle))] * 100
-    assert measures.metrics(query).results == 7  # type: ignore[arg-type]
+    assert measures.metrics(query).results == 49  # type: ignore[arg-type]
     query.runId = "another"
     assert measures.metrics(query).results == 0  # type: ignore[arg-type]

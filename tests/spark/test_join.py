@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -169,29 +168,6 @@ def test_count_windows_wait_for_the_watermark(spark: SparkSession, tmp_path: Pat
     )
     assert settled.num_rows > 100
     assert_same_bag(results(tmp_path).select(wanted.column_names), settled)
-
-
-def test_a_restart_with_another_meaning_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    tables = generated(["a", "b"], 100)
-    write(tmp_path, tables, 1)
-    run(bd.spark.join(query(["a", "b"]), read(spark, tmp_path, tables), buckets=2), tmp_path)
-    before = results(tmp_path).num_rows
-    add_file(tmp_path / "a", 1, tables["a"])
-    for other, buckets, words in (
-        (
-            query(["a", "b"], window="4 seconds"),
-            2,
-            ["another query", "streams", "4 seconds", "new checkpoint"],
-        ),
-        (query(["a", "b"]), 8, ["buckets=2", "buckets=8"]),
-        (query(["a", "b"], where="a.v > 3"), 2, ["another query", "where"]),
-    ):
-        with pytest.raises(Exception, match="checkpoint") as refused:
-            run(bd.spark.join(other, read(spark, tmp_path, tables), buckets=buckets), tmp_path)
-        for word in words:
-            assert word in str(refused.value)
-        assert results(tmp_path).num_rows == before
-    run(bd.spark.join(query(["a", "b"]), read(spark, tmp_path, tables), buckets=2), tmp_path)  # still works
 
 
 def test_tuning_and_new_columns_may_change_on_restart(spark: SparkSession, tmp_path: Path) -> None:

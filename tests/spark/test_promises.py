@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pytest
 
 import braided as bd
-from braided.spark import measures
 from braided.spark.storage import folders
 from braided.spark.storage.store import Meta
 from braided.testing import assert_same_bag, bag, expected
@@ -52,8 +51,9 @@ def stored_rows(made: Cluster) -> dict[str, int]:
     found = dict.fromkeys(made.plan.query.names, 0)
     for state in made.states:
         if state.meta is not None:
-            for name, said in zip(made.plan.query.names, Meta.decode(state.meta).streams, strict=True):
-                found[name] += sum(c.live_rows for c in said.chunks)
+            meta = Meta.decode(state.meta)
+            for name in found:
+                found[name] += sum(c.live_rows for c in meta.chunks_of(name))
     return found
 
 
@@ -102,7 +102,8 @@ def test_state_shrinks_in_the_store_and_gone_rows_stay_gone(arena: bool) -> None
         seen += 180
     assert made is not None
     assert sum(stored_rows(made).values()) <= 2 * 180
-    held = sum(c.rows for s in made.states if s.meta for m in Meta.decode(s.meta).streams for c in m.chunks)
+    metas = [Meta.decode(s.meta) for s in made.states if s.meta]
+    held = sum(c.rows for m in metas for n in m.names for c in m.chunks_of(n))
     assert held <= 4 * 180 < 0.15 * seen
 
 
@@ -241,7 +242,7 @@ def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     made.push(batch)
     state = made.states[0]
     assert state.meta is not None
-    number = Meta.decode(state.meta).closures["chunk"]
+    number = Meta.decode(state.meta).parts["promises/keys"][0].number
     for damage in (b"", b"garbage", state.chunks[number][:-40]):
         state.chunks[number] = damage
         with pytest.raises(bd.BraidedError, match=f"state is damaged: bucket 0, closed keys, chunk {number}"):
@@ -250,8 +251,7 @@ def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reported(made: Cluster, what: str) -> dict[str, int]:
     """A number of each stream, as the buckets of the latest batch tell it."""
-    seen = measures.combined(made.plan.query.names, made.metrics)
-    return {n: seen[f"stream.{n}.{what}"] for n in made.plan.query.names}
+    return {name: getattr(s, what) for name, s in made.seen().streams.items()}
 
 
 @pytest.mark.parametrize("punctuation", ["p", bd.RangePunctuation("p", "k")], ids=["keys", "ranges"])
@@ -263,7 +263,7 @@ def test_punctuations_of_null_are_counted_and_close_nothing(punctuation: Any) ->
         {"a": marked([1, 2, 3], [None, None]), "b": marked([4], [None, 0])},
         {"a": marked([], [None]), "b": marked([])},
     ):
-        made.metrics.clear()
+        made.reports.clear()
         made.push(batch)
         live.push(batch)
     counted = {n: s.punctuations for n, s in live.stats().streams.items()}
@@ -287,7 +287,7 @@ def test_a_batch_of_punctuations_alone_is_told_by_all_buckets() -> None:
     query = bd.JoinQuery([bd.Stream(n, "k", punctuation="p") for n in "ab"])
     made = Cluster(query, {n: marked([1]) for n in "ab"}, arena=True)
     made.push({n: marked(range(100)) for n in "ab"})
-    made.metrics.clear()
+    made.reports.clear()
     made.push({"a": marked([], [7]), "b": marked([])})
     assert reported(made, "rows_in") == {"a": 100, "b": 100}
     assert reported(made, "punctuations") == {"a": 1, "b": 0}
@@ -305,7 +305,7 @@ def test_rows_are_live_or_purged_however_often_batches_are_retried(arena: bool) 
             for _ in range(retries):
                 made.push(batch)
                 made.states = copy.deepcopy(before)
-            made.metrics.clear()
+            made.reports.clear()
             made.push(batch)
         purged, live = reported(made, "purged_rows"), reported(made, "live_rows")
         assert {n: purged[n] + live[n] for n in purged} == rows_in

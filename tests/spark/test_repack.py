@@ -10,10 +10,11 @@ import pytest
 
 import braided as bd
 from braided.spark.plan import JoinPlan
-from braided.spark.wire import blobs, repack
-from braided.spark.wire.bucketing import NO_STREAM, Target
+from braided.spark.wire import blobs, bucketing
+from braided.spark.wire.bucketing import Target
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import Packer
+from braided.spark.wire.packed import NO_STREAM, Found, packed_rows, to_arrow
 from braided.spark.wire.repack import Repacker, Teller
 from braided.testing import bag
 from tests.workloads import names_of, random_tables, stream
@@ -29,14 +30,12 @@ def plan_of(tables: dict[str, pa.Table]) -> JoinPlan:
 
 def handed_on(tables: list[pa.Table], newest: list[list[int | None] | None]) -> list[pa.RecordBatch]:
     """What a task of a stage hands on: blobs, and what its buckets know."""
-    rows = [(blobs.encode(b), None) for t in tables for b in t.to_batches()] + [(None, n) for n in newest]
-    columns = list(zip(*rows, strict=True))
-    arrays = [pa.array(columns[0], pa.binary()), pa.array(columns[1], pa.list_(pa.int64()))]
-    return [pa.RecordBatch.from_arrays(arrays, names=["blob", "leaves_us"])]
+    rows = [Found(blobs.encode(b)) for t in tables for b in t.to_batches()]
+    return [to_arrow([*rows, *(Found(leaves_us=n) for n in newest)])]
 
 
 def rows_of(packed: list[pa.RecordBatch]) -> list[dict[str, Any]]:
-    return [row for batch in packed for row in batch.to_pylist()]
+    return [row._asdict() for row in packed_rows(packed)]
 
 
 @pytest.mark.parametrize("key_type", ["int64", "string"])
@@ -44,7 +43,7 @@ def rows_of(packed: list[pa.RecordBatch]) -> list[dict[str, Any]]:
 def test_a_row_goes_where_a_leaf_streams_row_with_its_key_goes(
     key_type: str, flush: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repack, "_FLUSH_BYTES", flush)
+    monkeypatch.setattr(bucketing, "_FLUSH_BYTES", flush)
     tables = random_tables(1, NAMES, rows=200, key_type=key_type, nulls=False)
     plan = plan_of(tables)
     target = Target(BUCKETS, 0, tuple(plan.layouts[0].keys), plan.keys)

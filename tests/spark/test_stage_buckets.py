@@ -13,7 +13,7 @@ import pytest
 
 import braided as bd
 from braided.query.subplans import subplans
-from braided.spark.bucket import Bucket, Packed
+from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.spark.storage import folders
 from braided.spark.storage.store import Meta
@@ -21,6 +21,7 @@ from braided.spark.wire import blobs
 from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import Packer
+from braided.spark.wire.packed import Found, Packed, packed_rows, to_arrow
 from braided.spark.wire.repack import Repacker, Teller
 from braided.testing import assert_same_bag, bag, expected
 from tests.local.test_plans import GRAPHS, graph_tables
@@ -45,18 +46,16 @@ class Stages:
         self.order = np.random.default_rng(0)
 
     def push(self, batch: dict[str, pa.Table]) -> pa.Table:
-        made: dict[Any, list[list[dict[str, Any]]]] = {}  # what the two tasks of a stage hand on
-        found: list[list[dict[str, Any]]] = []
+        made: dict[Any, list[list[Found]]] = {}  # what the two tasks of a stage hand on
+        found: list[list[Found]] = []
         for stage, states in zip(self.stages, self.states, strict=True):
             packed = self._packed(stage, batch, made)
             found = made[stage.subplan.node] = [[], []]
             for number, rows in enumerate(packed):
                 if rows:
-                    bucket = Bucket(stage, number, states[number], "query")
-                    for blob, _ in bucket.run(rows):
-                        found[number % 2].append({"blob": blob, "leaves_us": bucket.leaves_us})
-        results = [blobs.decode(r["blob"]) for r in itertools.chain(*found) if r["blob"]]
-        return pa.Table.from_batches([r.replace_schema_metadata(None) for r in results], self.plan.schema)
+                    found[number % 2] += Bucket(stage, number, states[number], "query").run(rows)
+        results = [blobs.decode(row.blob) for row in itertools.chain(*found) if row.blob is not None]
+        return pa.Table.from_batches(results, self.plan.schema)
 
     def _packed(self, stage: JoinPlan, batch: dict[str, pa.Table], made: Any) -> list[list[Packed]]:
         names = stage.query.names
@@ -70,16 +69,12 @@ class Stages:
                 teller = Teller(stage.query.streams[number], number, len(names), BUCKETS)
                 parts.append((teller, batch[node].select(["t"]).to_batches()))
             elif node not in names:
-                schema = pa.schema([("blob", pa.binary()), ("leaves_us", pa.list_(pa.int64()))])
                 for rows in made[node]:
-                    handed = pa.Table.from_pylist(rows, schema).to_batches()
+                    handed = [to_arrow(rows)] if rows else []
                     parts.append((Repacker(target(stage, number), len(names)), handed))
-        packed: list[list[Packed]] = [[] for _ in range(BUCKETS)]
-        for work, rows in parts:
-            for out in work(iter(rows)):
-                for row in out.to_pylist():
-                    packed[labels(BUCKETS).index(row.pop("bucket"))].append(Packed(**row))
-        return [[rows[i] for i in self.order.permutation(len(rows))] for rows in packed]
+        packed = packed_rows(out for work, rows in parts for out in work(iter(rows)))
+        packed = [packed[i] for i in self.order.permutation(len(packed))]
+        return [[row for row in packed if row.bucket == label] for label in labels(BUCKETS)]
 
     def metas(self, stage: int) -> list[Meta]:
         return [Meta.decode(s.meta) for s in self.states[stage] if s.meta is not None]
@@ -161,7 +156,7 @@ def test_a_lagging_stream_of_a_later_stage_holds_all_stages_back() -> None:
     wanted = expected(query, tables)
     assert wanted.num_rows > 10
     assert_same_bag(pa.concat_tables(found), wanted)
-    newest = [[s.newest_us for s in meta.streams] for stage in (0, 1) for meta in made.metas(stage)]
+    newest = [meta.newest_us for stage in (0, 1) for meta in made.metas(stage)]
     assert newest == [newest[0]] * (2 * BUCKETS)
     assert None not in newest[0]
 
@@ -173,10 +168,9 @@ def test_a_source_that_gives_other_rows_when_read_again_is_refused() -> None:
     later = {"s2": tables["s2"].slice(10)}
     handed = made._packed(made.stages[0], later, {})
     first = [
-        {"blob": blob, "leaves_us": bucket.leaves_us}
+        found
         for number, rows in enumerate(handed)
-        for bucket in [Bucket(made.stages[0], number, made.states[0][number])]
-        for blob, _ in bucket.run(rows)
+        for found in Bucket(made.stages[0], number, made.states[0][number]).run(rows)
     ]
     packed = made._packed(made.stages[1], {}, {made.stages[0].subplan.node: [first]})
     with pytest.raises(bd.BraidedError, match="stream 's2': two reads of one micro-batch"):
@@ -196,8 +190,9 @@ def test_late_rows_and_null_keys_are_counted_once_and_late_ones_come_out() -> No
     said = again["late_stream"].to_pylist()
     assert {n: said.count(n) for n in keyed} == late
     assert len(said) == sum(late.values())
-    for i, (name, table) in enumerate(tables.items()):
-        counters = [meta.streams[i].counters for meta in made.metas(0) + made.metas(1)]
+    for name, table in tables.items():
+        metas = made.metas(0) + made.metas(1)
+        counters = [meta.numbers["streams"][name]["counters"] for meta in metas]
         total = {
             what: sum(c.get(what, 0) for c in counters) for what in ("rows_in", "late_rows", "null_keys")
         }

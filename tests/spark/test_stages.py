@@ -139,17 +139,6 @@ def test_batch_inputs_give_a_batch_result(spark: SparkSession, tmp_path: Path) -
     assert_same_bag(results(tmp_path).select(wanted.column_names), wanted)
 
 
-def test_another_plan_on_the_same_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    tables = generated(NAMES[:3], 60)
-    write(tmp_path, tables, 1)
-    frames = read(spark, tmp_path, tables)
-    run(bd.spark.join(query(NAMES[:3], CHAIN), frames, buckets=2), tmp_path)
-    add_file(tmp_path / "a", 1, tables["a"])
-    other = bd.spark.join(query(NAMES[:3], CHAIN, plan=("a", ("b", "c"))), frames, buckets=2)
-    with pytest.raises(Exception, match="the plan is fixed; go back to it, or start a new checkpoint"):
-        run(other, tmp_path)
-
-
 def test_overload_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     tables = generated(NAMES[:3], 10)
     write(tmp_path, tables, 1)

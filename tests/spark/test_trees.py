@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.spark import measures
 from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.spark.storage import folders
@@ -40,9 +39,8 @@ def test_oracle_trees_in_buckets(plan: str, rows: int) -> None:
         cluster = Cluster(query, tables)
         found = [cluster.push(b) for b in batches(tables, rows)]
         assert_same_bag(pa.concat_tables(found), expected(query, tables))
-        seen = measures._statistics(
-            FOUR, measures.combined(FOUR, cluster.metrics[-BUCKETS:], query.tree), query.tree
-        )
+        del cluster.reports[:-BUCKETS]
+        seen = cluster.seen()
         assert seen.intermediates.keys() == {"(s0 s1)", "((s0 s1) s2)"} or plan != "linear"
         assert seen.exact_again == 0
         assert seen.driver_streams
@@ -83,8 +81,8 @@ class Kept(Cluster):
                 if attempt:
                     state.meta, state.chunks = before[0], dict(before[1])
                 made = list(Bucket(self.plan, number, state, self._query_id).run(rows))
-                runs.append([blobs.decode(blob) for blob, _ in made if blob is not None])
-                self.metrics += [numbers for _, numbers in made if numbers is not None]
+                runs.append([blobs.decode(row.blob) for row in made if row.blob is not None])
+                self.reports += [row.report for row in made if row.report is not None]
             tables = [pa.Table.from_batches(r, self.plan.schema) for r in runs]
             assert all(bag(t) == bag(tables[0]) for t in tables)
             found.append(tables[-1])
@@ -107,8 +105,7 @@ def test_kept_retried_and_rebuilt_buckets_give_the_same_bag(
     for batch in batches(tables, 20):
         results = [bag(way.push(batch)) for way in ways]
         assert results[0] == results[1] == results[2]
-    named = measures.names(FOUR, query.tree)
-    assert sum(v[named.index("arena_hits")] for v in ways[1].metrics) > 0
+    assert ways[1].seen().arena_hits > 0
 
 
 def test_a_budget_is_shared_by_the_buckets_and_a_burst_ends() -> None:
@@ -122,14 +119,15 @@ def test_a_budget_is_shared_by_the_buckets_and_a_burst_ends() -> None:
         for rows in sizes:
             batch = {n: t.slice(at, rows) for n, t in tables.items()}
             at += rows
-            cluster.metrics.clear()
+            cluster.reports.clear()
             found, wanted = bag(cluster.push(batch)), bag(exact.push(batch))
             assert not found - wanted
             lost.append((wanted - found).total())
-            if cluster.metrics:
-                values = measures.combined(FOUR, cluster.metrics, query.tree)
-                assert values["budget"] is None or values["budget"] <= 40
-                since.append(values["exact_again"])
+            if cluster.reports:
+                seen = cluster.seen()
+                assert seen.rationing is not None
+                assert (seen.rationing.budget or 0) <= 40
+                since.append(seen.exact_again)
         assert any(lost)
         assert since[-1] is not None
         assert not any(lost[since[-1] :])

@@ -18,14 +18,14 @@ def namespace(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bd.spark, "session", lambda name: spark)
     made: dict[str, Any] = {}
-    run("tutorial.md", blocks("tutorial.md", until="## On Spark"), made)
+    run("start/tutorial.md", blocks("start/tutorial.md", until="## On Spark"), made)
     return made
 
 
 def test_the_tutorial_on_spark_and_the_recipes_that_go_on_with_it(
     spark: SparkSession, namespace: dict[str, Any]
 ) -> None:
-    run("tutorial.md", blocks("tutorial.md", "## On Spark"), namespace)
+    run("start/tutorial.md", blocks("start/tutorial.md", "## On Spark"), namespace)
     namespace["frames"] = {
         name: spark.readStream.schema(schema)
         .option("maxFilesPerTrigger", 4)

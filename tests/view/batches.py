@@ -3,20 +3,52 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from braided.policies.statistics import Adapted, HalfJoinStatistics, RationingStatistics, StreamStatistics
-from braided.spark.measures import JoinMetrics
+from braided.policies.statistics import (
+    Adapted,
+    HalfJoinStatistics,
+    JoinMetrics,
+    RationingStatistics,
+    StreamStatistics,
+)
 from braided.view import Record, StreamRecord
 
 EVIL = "<script>alert(1)</script>"
 
 
-def record(batch: int, name: str = "orders", **options: Any) -> Record:
-    """A batch of two streams; every field has something in it."""
+def record(batch: int, name: str = "orders", *, without: Sequence[str] = (), **options: Any) -> Record:
+    """A batch of two streams; every field has something in it, but for numbers that are left out."""
     streams = {
-        name: StreamRecord(1_000, 1_000 * (batch + 1), 3, 5_000_000, 0, 500, 40_000, 20),
-        "payments": StreamRecord(500, 500 * (batch + 1), 0, 2_000_000, 3_000_000, 100, 8_000, 0, "scan"),
+        name: StreamRecord(
+            rows=1_000,
+            rows_in=1_000 * (batch + 1),
+            late_rows=3,
+            newest_us=5_000_000,
+            lag_us=0,
+            live_rows=500,
+            live_bytes=40_000,
+            spilled_rows=20,
+        ),
+        "payments": StreamRecord(
+            rows=500,
+            rows_in=500 * (batch + 1),
+            newest_us=2_000_000,
+            lag_us=3_000_000,
+            live_rows=100,
+            live_bytes=8_000,
+            index="scan",
+        ),
+    }
+    numbers: dict[str, Any] = {
+        "results": 300 * (batch + 1),
+        "batches": batch + 1,
+        "watermark_us": 1_699_999_000_000_000,
+        "spilled_bytes": 1_000_000,
+        "memory_limit": 64_000_000,
+        "budget": 1_000,
+        "freshness_share": 0.25,
     }
     values: dict[str, Any] = {
         "query": "q",
@@ -26,18 +58,11 @@ def record(batch: int, name: str = "orders", **options: Any) -> Record:
         "latency": 3.0,
         "rows": 1_500,
         "results": 300,
-        "total_results": 300 * (batch + 1),
-        "batches": batch + 1,
-        "watermark_us": 1_699_999_000_000_000,
+        "numbers": {n: v for n, v in numbers.items() if n not in without},
         "streams": streams,
-        "intermediate_rows": 10,
-        "intermediate_bytes": 2_000,
-        "spilled_bytes": 1_000_000,
-        "budget_bytes": 64_000_000,
+        "intermediates": {f"({name} payments)": {"live_rows": 10, "live_bytes": 2_000}},
+        "half_joins": {f"{name}->payments": {"allowance": 700}},
         "driver_streams": (name, "payments"),
-        "allowances": {f"{name}->payments": 700},
-        "probe_budget": 1_000,
-        "freshness_share": 0.25,
         "adaptations": (f"driver streams payments > {name} became {name} > payments",),
     }
     return Record(**{**values, **options})

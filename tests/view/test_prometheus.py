@@ -51,7 +51,9 @@ def test_it_is_parsed_back_whatever_a_stream_is_called() -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    _, values = parsed(exposition(record(0, budget_bytes=None, watermark_us=None, allowances={}, streams={})))
+    _, values = parsed(
+        exposition(record(0, without=["memory_limit", "watermark_us"], half_joins={}, streams={}))
+    )
     names = {name for name, _ in values}
     assert not names & {
         "braided_memory_limit_bytes",

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import braided as bd
-from braided.policies.statistics import Adapted, StreamStatistics
-from braided.spark.measures import JoinMetrics
+from braided.policies.statistics import Adapted, JoinMetrics, StreamStatistics
 from braided.view import Journal, Record, record_of
 from tests.view.batches import EVIL, metrics, progress, rationing, record
 

@@ -53,7 +53,7 @@ def test_long_runs_are_thinned_and_peaks_stay() -> None:
 
 
 def test_what_did_not_happen_is_said_last() -> None:
-    calm = [record(0, spilled_bytes=0, allowances={}, freshness_share=None, adaptations=())]
+    calm = [record(0, without=["spilled_bytes", "freshness_share"], half_joins={}, adaptations=())]
     charts = charts_of(calm)
     assert [bool(c.series) for c in charts] == [True] * 5 + [False] * 4
     assert all(c.nothing for c in charts[5:])

@@ -102,7 +102,7 @@ def run(root: Path, name: str, plan: str, overload: dict[str, Any], kills: int =
 def child(root: Path, name: str, plan: str, overload: dict[str, Any]) -> None:
     """Run a join to its end, and write down what it said of each batch."""
     import braided as bd  # noqa: PLC0415
-    from braided.spark import measures  # noqa: PLC0415
+    from braided.spark.measures import metrics_of  # noqa: PLC0415
 
     load = Load(**json.loads((root / "load.json").read_text()))
     spark = bd.spark.session(
@@ -136,11 +136,11 @@ def child(root: Path, name: str, plan: str, overload: dict[str, Any]) -> None:
     streaming.awaitTermination()
     told = []
     for progress in (json.loads(p.json) for p in streaming.recentProgress):
-        report = (progress.get("observedMetrics") or {}).get(measures.OBSERVED)
-        if report and report["buckets"]:
-            seen = measures.combined(report["streams"], report["buckets"], measures.read_plan(report["plan"]))
+        seen = metrics_of([progress], query_id="", active=False)
+        if seen.batches:
+            budget = seen.rationing.budget if seen.rationing else None
             seconds = progress["durationMs"]["triggerExecution"] / 1e3
-            told.append({"seconds": seconds, "budget": seen["budget"], "exact_again": seen["exact_again"]})
+            told.append({"seconds": seconds, "budget": budget, "exact_again": seen.exact_again})
     (out / "told.json").write_text(json.dumps(told))
     spark.stop()
 

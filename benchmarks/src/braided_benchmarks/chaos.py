@@ -237,8 +237,7 @@ def child(root: Path, master: str, trouble: Trouble, work: Work) -> None:
     )
     streaming.awaitTermination()
     if work.query().memory is not None:
-        told = [json.loads(p.json)["observedMetrics"]["braided"] for p in streaming.recentProgress]
-        cold = [sum(_spilled(work, v) for v in report["buckets"]) for report in told]
+        cold = [_spilled(json.loads(p.json)) for p in streaming.recentProgress]
         (root / "spilled").write_text(str(max(cold, default=0)))
     if work.defer:
         bd.spark.finish(str(root / "checkpoint")).write.mode("overwrite").parquet(str(root / "owed"))
@@ -248,12 +247,13 @@ def child(root: Path, master: str, trouble: Trouble, work: Work) -> None:
     spark.stop()
 
 
-def _spilled(work: Work, numbers: list[int | None]) -> int:
-    """Rows in a bucket's cold groups, out of its numbers."""
-    from braided.spark.measures import names  # noqa: PLC0415
+def _spilled(progress: dict[str, Any]) -> int:
+    """Rows in cold groups after a batch."""
+    from braided.spark.measures import metrics_of  # noqa: PLC0415
 
-    named = zip(names(work.query().names), numbers, strict=False)
-    return sum(n or 0 for name, n in named if name.endswith(".spilled_rows"))
+    seen = metrics_of([progress], query_id="", active=False)
+    spilled = [s.spilled_rows for s in seen.streams.values()]
+    return sum(spilled + [i.spilled_rows for i in seen.intermediates.values()])
 
 
 def _troubled(root: Path, trouble: Trouble) -> Pass:

@@ -3,7 +3,7 @@
 `Windowed` are three streams with windows, joined by one key, or by two in two stages. `Promised` are three
 without windows, one unique and two punctuated: rows go, closed keys are kept and chunks are written anew all
 the time. There the sink must also hold one announcement of each complete key, and the state store just the
-rows that may still join: both are counted out of the whole input, by the rules of `docs/promises.md`.
+rows that may still join: both are counted out of the whole input, by the rules of `docs/howto/promises.md`.
 `Windowed` may have a memory budget; with `defer` what is owed at the end is asked for.
 """
 

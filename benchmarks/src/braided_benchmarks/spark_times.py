@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from braided.spark.measures import OBSERVED, combined, read_plan
+from braided.spark.measures import metrics_of
 
 CORES = 2
 
@@ -23,11 +23,10 @@ def where(log: Path, progress: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _batch(progress: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """One batch: its first stage packs, its second joins and unpacks, the rest is the consumer's."""
-    report = progress["observedMetrics"][OBSERVED]
-    observed = combined(report["streams"], report["buckets"], read_plan(report.get("plan")))
+    seen = metrics_of([progress], query_id="", active=False)
     commit = sum(o["commitTimeMs"] for o in progress["stateOperators"]) / 1e3 / CORES
     pack, join, *rest = stages
-    engine, state = observed["engine_us"] / 1e6 / CORES, observed["state_us"] / 1e6 / CORES + commit
+    engine, state = seen.engine_seconds / CORES, seen.state_seconds / CORES + commit
     shuffle = pack["shuffle_write"] / CORES
     total = progress["durationMs"]["triggerExecution"] / 1e3
     return {

@@ -25,9 +25,12 @@ import pyarrow.compute as pc
 
 import braided as bd
 from braided.engine.engine import Engine
+from braided.engine.features import Host
 from braided.engine.sides.side import Rows
+from braided.engine.site import Site
+from braided.engine.spill.disk_phase import DiskPhase
+from braided.engine.spill.feature import Spilling
 from braided.engine.spill.files import Piece, Spill
-from braided.engine.spill.spilling import Spilling
 from braided.policies.arrays import Int64s
 from braided.policies.flush.question import Decision
 from braided.query.memory import LIVE_SHARE
@@ -105,6 +108,19 @@ class PacedSpill(Spill):
         self._clock.move(seconds)
 
 
+class Managed(DiskPhase):
+    """The state manager merges, whatever the flush policy."""
+
+    def decision(self, *, idle: bool) -> Decision:
+        """As with the flush policy that has a state manager."""
+        memory = self.memory
+        self.memory = dataclasses.replace(memory, flush="adaptive-global", state_manager=True)
+        try:
+            return super().decision(idle=idle)
+        finally:
+            self.memory = memory
+
+
 class PacedSpilling(Spilling):
     """What is on disk, with such a disk.
 
@@ -113,29 +129,20 @@ class PacedSpilling(Spilling):
     """
 
     def __init__(
-        self, engine: Engine, clock: Clock, costs: Costs, *, managed: bool = False, along: bool = True
+        self, host: Host, clock: Clock, costs: Costs, *, managed: bool = False, along: bool = True
     ) -> None:
-        assert engine.query.memory is not None
-        self.disk = PacedSpill(engine.query.memory.directory, clock, costs)
-        super().__init__(engine.query, engine.tree, clock, self.disk)
-        self._managed = managed
-        self.along = (self.along or managed) and along
+        assert host.query.memory is not None
+        self.paced = PacedSpill(host.query.memory.directory, clock, costs)
+        super().__init__(host, self.paced)
+        if managed:
+            self.phase = Managed(self.disk, self.tree, self.merges.room_bytes)
+        self.phase.along = (self.phase.along or managed) and along
         self.stored = 0  # rows that arrived at any operator
 
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
         """Counted."""
         self.stored += len(rows)
         super().arrived(operator, place, rows)
-
-    def _decision(self, *, idle: bool) -> Decision:
-        if not self._managed:
-            return super()._decision(idle=idle)
-        memory = self.memory
-        self.memory = dataclasses.replace(memory, flush="adaptive-global", state_manager=True)
-        try:
-            return super()._decision(idle=idle)
-        finally:
-            self.memory = memory
 
 
 @dataclass(frozen=True)
@@ -199,9 +206,8 @@ class _Run:
     """One run over rows with arrival times; how time passes is up to others."""
 
     def __init__(self, engine: Engine, sources: Mapping[str, Source]) -> None:
-        assert engine.spilling is not None
         self._engine, self._sources = engine, sources
-        self.spilling = engine.spilling
+        self.spilling: Spilling = engine.features.get("spill")
         engine.learn({name: s.rows.schema for name, s in sources.items()})
         self._curve = [(0.0, 0)]
         self._sums = dict.fromkeys(sources, 0)
@@ -256,7 +262,7 @@ class _Run:
         return {
             "input_end_s": round(self._now(), 2),
             "results_at_input_end": self._curve[-1][1],
-            "flushed_rows": self.spilling.flushed_rows,
+            "flushed_rows": self.spilling.disk.flushed_rows,
             "read_rows": self.spilling.read_rows,
             "merges": self.spilling.merges.number,
             "peak_bytes": self._held,
@@ -279,8 +285,12 @@ class VirtualRun(_Run):
         self, query: bd.JoinQuery, sources: Mapping[str, Source], costs: Costs, **manager: bool
     ) -> None:
         self.clock, self._costs = Clock(), costs
-        engine = Engine(query, clock=self.clock, repeatable=True)
-        self._paced = engine.spilling = PacedSpilling(engine, self.clock, costs, **manager)
+
+        def paced(host: Host) -> PacedSpilling:
+            return PacedSpilling(host, self.clock, costs, **manager)
+
+        engine = Engine(query, Site(clock=self.clock, repeatable=True), {"spill": paced})
+        self._paced: PacedSpilling = engine.features.get("spill")
         super().__init__(engine, sources)
         self._done = (0, 0)  # rows stored and read so far
         self._cpu_s = 0.0
@@ -300,7 +310,7 @@ class VirtualRun(_Run):
         self.clock.move(seconds)
 
     def _counts(self) -> dict[str, float]:
-        disk = self._paced.disk
+        disk = self._paced.paced
         more = {"disk_s": round(disk.seconds, 2), "cpu_s": round(self._cpu_s, 2), "flushes": disk.flushes}
         return {**super()._counts(), **more, "stored_rows": self._paced.stored}
 
@@ -309,7 +319,7 @@ class RealRun(_Run):
     """Real time and real files; a second of the arrival times lasts 1 / speed."""
 
     def __init__(self, query: bd.JoinQuery, sources: Mapping[str, Source], *, speed: float) -> None:
-        super().__init__(Engine(query, repeatable=True), sources)
+        super().__init__(Engine(query, Site(repeatable=True)), sources)
         self._speed, self._began = speed, time.monotonic()
 
     def _now(self) -> float:

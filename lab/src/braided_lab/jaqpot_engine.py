@@ -23,6 +23,7 @@ import braided as bd
 from braided.engine import snapshot
 from braided.engine.engine import Engine
 from braided.engine.overload.adaptation import Adaptation, Thresholds
+from braided.engine.site import Site
 from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocation, Question
 from braided.policies.allocation.registry import ALLOCATIONS
@@ -91,9 +92,11 @@ class Bench:
         plain = policy.removesuffix(", fitted").removesuffix(", never adapted")
         engine = self._new(bd.Overload(max(1, round(probes)), allocation=plain))  # type: ignore[arg-type]
         if policy in HEURISTICS:
-            engine.rationing.adaptation = Unfitted(plain, wait=True)
+            engine.features.get("overload").rationing.adaptation = Unfitted(plain, wait=True)
         if policy == NEVER:
-            engine.rationing.adaptation = Adaptation(plain, Thresholds(epsilon=float("inf")), wait=True)
+            engine.features.get("overload").rationing.adaptation = Adaptation(
+                plain, Thresholds(epsilon=float("inf")), wait=True
+            )
         snapshot.load(engine, self._filled)
         return engine
 
@@ -110,7 +113,7 @@ class Bench:
     def _new(self, overload: bd.Overload | None) -> Engine:
         limit = overload or (None if self.factor is None else NO_LIMIT)
         query = self.workload.query(limit, self.factor)
-        return Engine(query, repeatable=True, state_windows=self.workload.state_windows)
+        return Engine(query, Site(repeatable=True, state_windows=self.workload.state_windows))
 
 
 def run(engine: Engine, batches: Sequence[Batch], *, ages: bool = False) -> Run:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import braided as bd
 from braided.engine.engine import Engine
+from braided.engine.site import Site
 from braided.policies.flow import predict
 from braided.policies.plan_model import plan_model
 from braided.query.plan_tree import HalfJoin, Plan, operators
@@ -119,7 +120,7 @@ def flat_rows(lab: Lab, say: Callable[[str], object]) -> list[dict[str, Any]]:
 
 
 def _counted(drawn: OneKey, shape: Any, overload: bd.Overload | None, batches: list[Batch]) -> Run:
-    return run(Engine(drawn.query(shape, overload), repeatable=True), batches)
+    return run(Engine(drawn.query(shape, overload), Site(repeatable=True)), batches)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 import braided as bd
 from braided.engine import snapshot
 from braided.engine.engine import Engine
+from braided.engine.site import Site
 from braided.query.plan_tree import Plan, intermediates, leaves
 from braided_lab import intel_lab
 from braided_lab.jaqpot_engine import FITTED, Run, Unfitted, run
@@ -96,7 +97,7 @@ def _compared(lab: Lab, data: _Slice, policies: tuple[str, ...], factor: float |
             plain = policy.removesuffix(", fitted")
             engine = _engine(data, bd.Overload(probes, allocation=plain), factor)  # type: ignore[arg-type]
             if policy in HEURISTICS:
-                engine.rationing.adaptation = Unfitted(plain, wait=True)
+                engine.features.get("overload").rationing.adaptation = Unfitted(plain, wait=True)
             snapshot.load(engine, filled)
             done = run(engine, data.batches, ages=factor is not None)
             yield Reading(
@@ -114,7 +115,7 @@ def _engine(data: _Slice, overload: bd.Overload | None, factor: float | None) ->
         streams, plan=intel_lab.PLAN, overload=limit, tuning=bd.Tuning(index="hash"),
         select={n: f"{n}.t" for n in NAMES},
     )  # fmt: skip
-    return Engine(query, repeatable=True, state_windows=STATES)
+    return Engine(query, Site(repeatable=True, state_windows=STATES))
 
 
 def _bound(data: _Slice, name: str, factor: float) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +22,10 @@ import pyarrow.compute as pc
 
 import braided as bd
 from braided.engine.engine import Engine
-from braided.engine.operators.tree import Tree
-from braided.engine.promises.closures import Closures
+from braided.engine.promises.feature import Promises
+from braided.engine.promises.ledger import Ledger
 from braided.engine.sides.closed_keys import Keys
+from braided.engine.site import Site
 from braided.query.tuning import Index
 from braided_lab.news import ACCESS, NEWS
 from braided_lab.xjoin import XJoin
@@ -78,27 +79,29 @@ def news_query(every: int, index: Index = "auto") -> bd.JoinQuery:
     return bd.JoinQuery(streams, tuning=bd.Tuning(index=index, purge=bd.BatchPurge(every)))
 
 
-class KeyedPurge(Closures):
+class KeyedPurge(Promises):
     """The engine's purging, counted: how many keys are looked up."""
 
     looked = 0
 
-    def _settle(self, tree: Tree, keys: Keys) -> list[int]:
+    def settle(self, ledger: Ledger, keys: Keys) -> None:
+        """Counted."""
         self.looked += len(keys)
-        return super()._settle(tree, keys)
+        super().settle(ledger, keys)
 
 
 class ScanningPurge(KeyedPurge):
     """Purging as in the paper: each time the whole state is scanned for rows that punctuations let go."""
 
-    def _in_ranges_since(self, tree: Tree, before: Sequence[tuple[int, int]]) -> list[Keys]:
-        found = super()._in_ranges_since(tree, before)
-        for i, name in enumerate(self._query.names):
-            side = tree.sides[name]
+    def in_ranges_since(self, ledger: Ledger, before: list[tuple[int, int]]) -> list[Keys]:
+        """And all keys of stored rows that are closed elsewhere."""
+        found = super().in_ranges_since(ledger, before)
+        for i, name in enumerate(self.host.query.names):
+            side = self.host.tree.sides[name]
             keys = side.keys_since(side.first)
             self.looked += len(keys)
             closed = np.zeros(len(keys), np.bool_)
-            for j, other in enumerate(self.closed):
+            for j, other in enumerate(ledger.closed):
                 if i != j:
                     closed |= other.contains(keys)
             found.append(keys.pick(closed))
@@ -110,11 +113,9 @@ def run_mjoin(
 ) -> Curve:
     """The engine over batches of news and access."""
     query = news_query(every, index)
-    engine = Engine(query, repeatable=True)
+    engine = Engine(query, Site(repeatable=True), {"promises": purge})
     engine.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
-    assert engine.tree.root.keys is not None
-    closures = purge(query, engine.tree.root.keys)
-    engine.closures = closures
+    promises = engine.features.get("promises")
     before, seconds, inserted, purged = engine.statistics(), 0.0, 0, 0
     points = [np.zeros(len(COLUMNS))]
     for batch in batches:
@@ -125,13 +126,13 @@ def run_mjoin(
         now = engine.statistics()
         came, went, dropped = _moved(before, now, batch)
         inserted, purged, before = inserted + came - dropped, purged + went - dropped, now
-        points.append(_point(engine, seconds, inserted, purged, closures.looked))
+        points.append(_point(engine, seconds, inserted, purged, promises.looked))
     began = time.process_time()
     for _ in itertools.chain.from_iterable(engine.finish()):
         raise AssertionError("nothing waits for the end")
     seconds += time.process_time() - began
     purged += _purged(engine.statistics()) - _purged(before)
-    points.append(_point(engine, seconds, inserted, purged, closures.looked))
+    points.append(_point(engine, seconds, inserted, purged, promises.looked))
     return Curve(np.array(points))
 
 

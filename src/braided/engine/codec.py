@@ -9,31 +9,29 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
+from braided.engine.state import FORMAT, Part, Table
 from braided.query.errors import InvalidValue
 
-FORMAT = 1
 _NAME = b"BRAIDED\0"
 _OUTER = pa.schema([("part", pa.string()), ("data", pa.large_binary())])
-
-Part: TypeAlias = tuple[pa.Schema, Sequence[pa.RecordBatch]]
 
 
 def encode(meta: Mapping[str, Any], parts: Mapping[str, Part]) -> bytes:
     """Meta data and tables as bytes."""
     names, blobs = ["meta"], [json.dumps({"format": FORMAT, **meta}).encode()]
-    for name, (schema, batches) in parts.items():
+    for name, part in parts.items():
         names.append(name)
-        blobs.append(_stream(schema, batches))
+        blobs.append(_stream(part.schema, part.batches))
     outer = pa.record_batch([pa.array(names), pa.array(blobs, pa.large_binary())], schema=_OUTER)
     body = _stream(_OUTER, [outer])
     return _NAME + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Part]]:
+def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Table]]:
     """What `encode` was given; damaged bytes and other formats raise."""
     try:
         name, checksum, body = data[:8], data[8:12], data[12:]
@@ -43,10 +41,10 @@ def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Part]]:
         named = dict(zip(outer["part"].to_pylist(), outer["data"], strict=True))
         meta: dict[str, Any] = json.loads(named.pop("meta").as_py())
         _check_format(meta)
-        parts: dict[str, Part] = {}
+        parts: dict[str, Table] = {}
         for name, blob in named.items():
             with pa.ipc.open_stream(blob.as_buffer()) as reader:
-                parts[name] = (reader.schema, list(reader))
+                parts[name] = Table(reader.schema, list(reader))
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as wrong:
         if isinstance(wrong, InvalidValue):
             raise

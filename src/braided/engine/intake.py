@@ -1,7 +1,10 @@
-"""From a batch as a user hands it in to rows a side can store; nothing here changes any state.
+"""From a batch as it comes in to rows a side can store; nothing here changes any state.
 
 Each row of a stream goes one of four ways: its time is null (joins nothing: counted); it is late
 (below the watermark: set aside); its key has a null (joins nothing: counted); or it is accepted.
+
+A batch comes in as a user's table, or as `Incoming` from a sender that has counted its rows and left out
+those that cannot join. Both are judged by the same code at the same watermark.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from braided.engine.sides.storable import from_storable, no_rows, to_storable
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
 from braided.query.stream import Stream
+
+_NO_ROWS = Rows(pa.RecordBatch.from_pylist([], pa.schema([])), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,39 @@ class Arrival:
         return self.late is None and not self.null_keys and not self.null_times
 
     @property
+    def late_rows(self) -> int:
+        """Rows that came too late."""
+        return 0 if self.late is None else int(self.late.num_rows)
+
+    @property
     def offered_rows(self) -> int:
         """Rows that could have joined."""
         return len(self.rows) + self.shed_rows
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a sender counted of one stream, so that the sums over all engines of a join are right."""
+
+    rows_in: int = 0
+    null_keys: int = 0
+    null_times: int = 0
+    punctuations: int = 0
+    newest_us: int | None = None
+    brought: bool = False
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """One stream's part of a batch before it is judged: rows and punctuations apart.
+
+    Of the rows the stored columns are enough, of punctuations the columns that say what they close. Without
+    `counted` the rows are all that the stream brought.
+    """
+
+    rows: pa.RecordBatch | None
+    punctuations: pa.RecordBatch | None = None
+    counted: Counted | None = None
 
 
 class Intake:
@@ -80,27 +115,25 @@ class Intake:
         if layout.stream.upto is not None:
             check_range(layout, keys)
 
-    def read(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
-        """Judge and convert a batch; with `borrow` its buffers are kept as they are."""
-        batch, punctuations = split(self._layout.stream, batch)
-        judged = self.judge(batch, watermark_us, borrow=borrow)
-        if not punctuations.num_rows:
-            return judged
+    def read(self, part: pa.RecordBatch | Incoming, watermark_us: int, *, borrow: bool) -> Arrival:
+        """Judge and convert one part of a batch; with `borrow` its buffers are kept as they are."""
+        if not isinstance(part, Incoming):
+            part = Incoming(*split(self._layout.stream, part))
+        judged = self.empty() if part.rows is None else self._judge(part.rows, watermark_us, borrow=borrow)
+        counted = {} if part.counted is None else vars(part.counted)
+        return dataclasses.replace(judged, **{**self._closing(part.punctuations), **counted})
+
+    def _closing(self, punctuations: pa.RecordBatch | None) -> dict[str, Any]:
+        """What punctuations close, as fields of an `Arrival`."""
+        if punctuations is None or not punctuations.num_rows:
+            return {}
         stream = self._layout.stream
         names = self._layout.key if stream.upto is None else (stream.upto,)
         keys = self._some_keys([to_storable(punctuations.column(name)) for name in names])
-        said: dict[str, Any] = {"punctuated": keys}
-        if stream.upto is not None:
-            said = {"upto": self.largest(keys)}
-        return dataclasses.replace(judged, punctuations=punctuations.num_rows, **said)
-
-    def largest(self, keys: Keys) -> int | None:
-        """The hash of the largest of some keys; None if there are none."""
-        return self._keys.largest(keys.hashes) if len(keys) else None
-
-    def stored_keys(self, batch: pa.RecordBatch) -> Keys:
-        """The keys of rows of stored columns; null ones are left out."""
-        return self._some_keys([batch.column(k) for k in self._layout.keys])
+        count = {"punctuations": punctuations.num_rows}
+        if stream.upto is None:
+            return {**count, "punctuated": keys}
+        return {**count, "upto": self._keys.largest(keys.hashes) if len(keys) else None}
 
     def _some_keys(self, columns: list[pa.Array]) -> Keys:
         valid = valid_keys(columns)
@@ -117,8 +150,8 @@ class Intake:
             values = tuple(self._keys.comparable([rows.batch.column(k) for k in self._layout.keys]))
         return Keys(rows.hashes, rows.checks, values)
 
-    def judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
-        """The same of a batch without punctuations; their columns need not be there."""
+    def _judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
+        """Judge rows that are data; columns of punctuations need not be there."""
         columns = [to_storable(batch.column(c)) for c in self._layout.columns]
         stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
         event = self._times(stored)
@@ -173,6 +206,12 @@ class Intake:
             return None
         late = event.us < watermark_us
         return late if event.valid is None else late & event.valid
+
+
+def joined_elsewhere(part: Incoming) -> Arrival:
+    """What an engine learns of a stream whose rows arrive at another engine: its newest time."""
+    counted = part.counted or Counted()
+    return Arrival(_NO_ROWS, newest_us=counted.newest_us)
 
 
 def _picked(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:

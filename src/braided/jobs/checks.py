@@ -40,7 +40,7 @@ def problems(said: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def trigger(text: str | None) -> dict[str, Any]:
-    """What Spark's writer wants to be told; empty: batches follow each other at once."""
+    """Return the arguments of Spark's `trigger`; empty: batches follow each other at once."""
     if text is None:
         return {}
     word = _TRIGGERS.get(re.sub(r"[\s_-]", "", text).lower())

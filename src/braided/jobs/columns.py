@@ -24,7 +24,7 @@ def missing_columns(
 
 
 def declared(source: Source) -> tuple[str, ...] | None:
-    """The columns of a source as far as the job file tells."""
+    """Return the columns of a source as far as the job file names them."""
     if source.select:
         return None
     if source.value is not None and not isinstance(source.value, str):

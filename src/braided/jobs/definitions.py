@@ -1,4 +1,4 @@
-"""What a job file may hold. The checks, the JSON Schema and the table in docs/jobs.md are made from this."""
+"""What a job file may hold. Checks and JSON Schema are made from this; docs/howto/jobs.md lists it."""
 
 from __future__ import annotations
 

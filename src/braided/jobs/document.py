@@ -45,7 +45,7 @@ for _kind, _pattern in {
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says: `data` in dicts, lists and scalars; `lines` tells where each key and item is."""
+    """What a file says: `data` in dicts, lists and scalars; `lines` has the place of each key and item."""
 
     name: str
     data: Any
@@ -60,7 +60,7 @@ class Document:
 
 
 def read_document(path: Path, environment: Mapping[str, str] | None = None) -> Document:
-    """The document in a file; what is no YAML raises, with line and column."""
+    """Read the document in a file; what is not YAML raises, with line and column."""
     return parse(_text(path), str(path), environment)
 
 

@@ -57,12 +57,12 @@ class Job:
         return self.complain(message, *stream_place(self.document.data["query"], named[1]))
 
     def explain(self) -> str:
-        """The plan, and where rows come from and go, in words."""
+        """Describe the plan, and where rows come from and go."""
         return "\n".join(_explained(self))
 
 
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
-    """The job in a file; all its mistakes are raised together, as a `JobError`, each with its line."""
+    """Load the job of a file; raise all its mistakes together, as a `JobError`, each with its line."""
     document = read_document(Path(path), environment)
     if document.data is None:
         raise InvalidValue(f"{document.name} is empty; `braided init` writes an example of a job file")

@@ -1,4 +1,4 @@
-"""The folders of a job on this machine: there, writable, not another run's. Addresses are left to Spark.
+"""The folders of a job on this machine: present, writable, not another run's. Addresses are left to Spark.
 
 Nothing but the checkpoint's folder is made here.
 """

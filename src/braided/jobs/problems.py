@@ -23,7 +23,7 @@ class Problem:
 
 
 class JobError(InvalidValue):
-    """A job file that cannot be meant; `lines` holds one sentence a problem, each with file and line."""
+    """A job file with mistakes; `lines` holds one sentence a problem, each with file and line."""
 
     def __init__(self, name: str, lines: Sequence[str]) -> None:
         self.lines = tuple(lines)

@@ -39,7 +39,7 @@ _KAFKA = ("key", "topic", "partition", "offset", "timestamp")
 
 @dataclass(frozen=True)
 class Watching:
-    """How a run is followed: what is said, and where else it goes.
+    """How to follow a run: what to print, and where else it goes.
 
     Without a `journal` it is in the checkpoint, if that is a folder of this machine.
     """
@@ -73,7 +73,7 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
 
 
 def _usual_journal(job: Job) -> Path | None:
-    """Where batches are noted unless said otherwise; nowhere if the checkpoint is not on this machine."""
+    """Return the default place of the journal; none if the checkpoint is not on this machine."""
     checkpoint = local(job.checkpoint)
     return None if checkpoint is None else usual_journal(checkpoint)
 
@@ -169,7 +169,7 @@ def _log(job: Job) -> Iterator[Path | None]:
     if "spark.log.level" in job.spark:
         yield None
         return
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark's errors, which are told
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark's errors, which we report
     handle, name = tempfile.mkstemp(prefix="braided-spark-", suffix=".log")
     os.close(handle)
     try:
@@ -190,7 +190,11 @@ def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
     job.check_columns({name: frame.columns for name, frame in frames.items()})
     try:
         joined = braided.join(
-            job.query, frames, buckets=job.buckets, late="flag" if job.late is not None else "drop"
+            job.query,
+            frames,
+            buckets=job.buckets,
+            late="flag" if job.late is not None else "drop",
+            checkpoint=job.checkpoint,
         )
     except BraidedError as wrong:
         raise job.complain_of_join(str(wrong)) from None

@@ -1,6 +1,6 @@
 """Values of a file against type hints: `read` builds what a hint asks for.
 
-The JSON Schema (`schema`) walks the same hints, so what is checked and what an editor is told cannot differ.
+The JSON Schema (`schema`) walks the same hints, so the checks and an editor's hints cannot differ.
 
 >>> found = []
 >>> read(tuple[str, ...], ["a", 3], ("columns",), found)
@@ -95,7 +95,7 @@ def unknown_keys(cls: Any, value: Mapping[str, Any], at: Place, found: Found) ->
 
 
 def given(value: Any) -> str:
-    """A value as an error message tells it; YAML's empty value is nothing."""
+    """Return a value as an error message shows it; YAML's empty value is nothing."""
     return "nothing" if value is None else repr(value)
 
 

@@ -8,7 +8,7 @@ is exact, the same rows. So every sink is written in a way that does not mind:
     kafka     as Spark's own sink: at least once
     console   shown again
 
-Rows are kept while both sinks read them, and one action computes all of them: a join with state must not run
+Rows persist while both sinks read them, and one action computes all of them: a join with state must not run
 twice in a batch.
 """
 

@@ -40,7 +40,7 @@ class BatchReport:
 
     @property
     def idle_share(self) -> float | None:
-        """The part of the period in which the CPU had nothing to do, if rows came in real time."""
+        """The share of the period in which the CPU was idle, if rows came in real time."""
         if self.period_seconds is None:
             return None
         return max(0.0, 1.0 - self.seconds / self.period_seconds)
@@ -90,7 +90,7 @@ def _by_rows(whole: Mapping[str, pa.RecordBatch], rows: int) -> Iterator[Activat
 
 
 def _periods(query: JoinQuery, whole: Mapping[str, pa.RecordBatch], period_us: int) -> dict[str, Int64s]:
-    """The period in which each row arrives: when its stream's newest time so far comes."""
+    """Return the period in which each row arrives: that of its stream's newest time so far."""
     arrived = {}
     for stream in query.streams:
         if stream.time is None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from braided.engine import snapshot
 from braided.engine.engine import PIECE_ROWS, Engine
-from braided.engine.intake import Arrival
+from braided.engine.features import Arrivals
 from braided.engine.sides.storable import no_results
 from braided.policies.statistics import Statistics
 from braided.query.errors import BraidedError, InvalidType, InvalidValue
@@ -20,13 +20,13 @@ MOST_ROWS = (1 << 31) - 1
 
 
 class LocalJoin:
-    """Joins streams in this process.
+    """A join of streams in this process.
 
     `push` takes a batch (any of the streams, as Arrow tables) and returns the new results; `stream`
     does the same piece by piece; `end` returns what waited for the end. A push that raises leaves
     the state as it was. Not for use by several threads at once, except `stats`.
 
-    `schemas` may tell the streams' schemas beforehand; else each is learned from its first batch,
+    `schemas` may give the streams' schemas in advance; else each is learned from its first batch,
     and results have no columns until all are known.
     """
 
@@ -43,16 +43,16 @@ class LocalJoin:
 
     @property
     def schema(self) -> pa.Schema:
-        """The result's schema; without columns until every stream's schema is known."""
+        """The result's schema; it has no columns until every stream's schema is known."""
         return self._engine.schema
 
     def push(self, batch: Mapping[str, Any]) -> pa.Table:
-        """Process a batch; the new results as one table."""
+        """Process a batch and return the new results as one table."""
         arrivals = self._accept("push", batch)
         return self._table(self._engine.step(arrivals, eager=False))
 
     def stream(self, batch: Mapping[str, Any], *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
-        """Process a batch; the new results in tables of at most `chunk_rows` rows.
+        """Process a batch and yield the new results in tables of at most `chunk_rows` rows.
 
         Memory stays bounded however many results there are. What is not read is not lost: the next
         `push`, `stream` or `end` hands it out first. If reading raises, the state is as before the
@@ -64,7 +64,7 @@ class LocalJoin:
         return self._read(self._unread, chunk_rows)
 
     def end(self) -> pa.Table:
-        """Declare all streams ended; the results that waited for that."""
+        """Declare all streams ended and return the results that waited for that."""
         found: list[pa.Table] = []
         try:
             found.extend(self.stream_end())
@@ -73,7 +73,7 @@ class LocalJoin:
         return self._table(iter(()))
 
     def stream_end(self, *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
-        """The same in tables of at most `chunk_rows` rows, for when there are many.
+        """Do the same as `end` in tables of at most `chunk_rows` rows, for large results.
 
         Once it is being read nothing more may be pushed under a memory budget; what was not read is handed
         out by the next `stream_end` or `end`.
@@ -85,7 +85,7 @@ class LocalJoin:
         return self._end(steps, chunk_rows)
 
     def _end(self, steps: Iterator[Iterator[pa.Table]], chunk_rows: int) -> Iterator[pa.Table]:
-        """What was kept, then step by step the rest; a step that fails can be repeated."""
+        """Yield held results, then step by step the rest; a step that fails can be repeated."""
         self._ending = self.query.memory is not None  # state is given up step by step
         yield from self._kept(chunk_rows)
         for step in steps:
@@ -94,7 +94,7 @@ class LocalJoin:
         self._ended = True
 
     def _kept(self, chunk_rows: int) -> Iterator[pa.Table]:
-        """What was kept, in tables of at most so many rows."""
+        """Yield held results, in tables of at most `chunk_rows` rows."""
         while self._held:
             kept = self._held.pop(0)
             if kept.num_rows > chunk_rows:
@@ -102,9 +102,9 @@ class LocalJoin:
             yield kept.slice(0, chunk_rows)
 
     def late(self) -> dict[str, pa.Table]:
-        """The late rows since the last call, by stream; all of a stream's columns.
+        """Return the late rows since the last call, by stream, with all of a stream's columns.
 
-        They are kept until they are asked for.
+        They are held until this call.
         """
         handed = {}
         for i, stream in enumerate(self._engine.streams):
@@ -114,11 +114,11 @@ class LocalJoin:
         return handed
 
     def stats(self) -> Statistics:
-        """An immutable picture of the join now; may be called at any time, from any thread."""
+        """Return immutable statistics of the join; call it at any time, from any thread."""
         return self._engine.statistics()
 
     def explain(self) -> str:
-        """The plan, and what was last decided."""
+        """Describe the plan and the latest decisions."""
         lines = [self.query.explain()]
         decided = list(self._engine.reasons())
         if decided:
@@ -129,7 +129,7 @@ class LocalJoin:
         return "\n".join(lines)
 
     def snapshot(self) -> bytes:
-        """The whole state as bytes (Arrow IPC, versioned); between batches only."""
+        """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
         self._check_ending("snapshot")
         if self._unread is not None or self._held:
             raise InvalidValue(
@@ -139,7 +139,7 @@ class LocalJoin:
         return snapshot.save(self._engine)
 
     def restore(self, data: bytes) -> LocalJoin:
-        """Bring this join to a saved state of the same query; returns itself."""
+        """Restore a saved state of the same query and return this join."""
         engine = Engine(self.query)
         snapshot.load(engine, data)
         engine.learn(self._schemas)
@@ -147,7 +147,7 @@ class LocalJoin:
         self._ended = engine.watermark.ended
         return self
 
-    def _accept(self, call: str, batch: Mapping[str, Any]) -> list[Arrival | None]:
+    def _accept(self, call: str, batch: Mapping[str, Any]) -> Arrivals:
         self._check_open(call)
         self._check_ending(call)
         if not isinstance(batch, Mapping):
@@ -159,7 +159,7 @@ class LocalJoin:
         return self._engine.accept(batch)
 
     def _hold_unread(self) -> None:
-        """Finish a batch whose reader stopped early, and keep its results behind those kept already."""
+        """Finish a batch whose reader stopped early, and hold its results behind those held already."""
         if self._unread is not None:
             unread, self._unread = self._unread, None
             try:
@@ -170,7 +170,7 @@ class LocalJoin:
                 ) from wrong
 
     def _read(self, work: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
-        """What was kept of earlier batches, then the results of this one."""
+        """Yield held results of earlier batches, then the results of this one."""
         kept = self._kept(chunk_rows)
         while self._unread is work and (table := next(kept, None)) is not None:
             yield table
@@ -198,12 +198,12 @@ class LocalJoin:
 
 
 def _is_over(work: Iterator[pa.Table]) -> bool:
-    """Whether a batch has been processed to its end, or has failed."""
+    """Return whether a batch has been processed to its end, or has failed."""
     return inspect.getgeneratorstate(work) == inspect.GEN_CLOSED  # type: ignore[arg-type]
 
 
 def check_schemas(schemas: object) -> dict[str, pa.Schema]:
-    """Raise unless `schemas` maps names to Arrow schemas without double columns."""
+    """Raise unless `schemas` maps names to Arrow schemas without duplicate columns."""
     if not isinstance(schemas, Mapping):
         raise InvalidType(f"schemas must map stream names to pyarrow schemas; got {schemas!r}")
     for name, schema in schemas.items():

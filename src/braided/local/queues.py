@@ -4,7 +4,7 @@ A turn reads some rows of one stream's queue. Under value-oriented scheduling it
 with keys that another stream has closed by a punctuation, then the *waiting pool*, which is the rest. So the
 pool is empty before another stream has its turn. Every row is in exactly one turn, and in one batch of it.
 
-That a row has joined is told by its key: all other streams have brought it. Windows and `where` are not
+A row's key shows whether it has joined: all other streams have brought it. Windows and `where` are not
 asked; it only decides how long a turn is. On Spark nothing of this applies: a micro-batch decides.
 """
 
@@ -100,7 +100,7 @@ class _Seen:
         return policy.cluster_end(codes, stop) if joined else stop
 
     def in_order(self, i: int, start: int, stop: int) -> Iterator[Int64s | slice]:
-        """The rows of a turn in one or two parts; what they bring is noted."""
+        """Split the rows of a turn into one or two parts, and note their keys."""
         if self._used:
             self._note(i, slice(start, stop))
         urgent = self._urgent(i, slice(start, stop)) if self._overtakes[i] else None
@@ -168,6 +168,6 @@ def _numbered(
 
 
 def _words(keys: KeyFormat, columns: list[pa.Array]) -> tuple[Int64s, Bools | None]:
-    """A number for each row's key, in the order of keys where they have one; and which are no null."""
+    """A number for each row's key, in the order of keys where they have one; and which are not null."""
     hashes = keys.hashes(columns, len(columns[0]))
     return keys.ranks(hashes) if keys.ordered else hashes, valid_keys(columns)

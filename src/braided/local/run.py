@@ -1,4 +1,4 @@
-"""A whole join in one call: finite tables, cut into batches, joined as a stream would be."""
+"""A whole join in one call: finite tables, cut into batches, joined like streams."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from braided.engine.engine import Engine
 from braided.engine.intake import as_batch
 from braided.engine.sides.storable import no_results
+from braided.engine.site import Site
 from braided.local.activation import Activation, BatchReport, activations
 from braided.local.queues import scheduled
 from braided.query.durations import Duration
@@ -32,18 +33,18 @@ def run_local(
     scheduling: Scheduling | None = None,
     on_batch: Callable[[BatchReport], object] | None = None,
 ) -> pa.Table:
-    """Join tables as streams whose rows arrive in table order; all results as one table.
+    """Join tables as streams whose rows arrive in table order; return all results as one table.
 
     A batch is `batch_rows` rows of each stream (50,000 if neither is given), or the rows of one
     `batch_period` of event time; then `buffer_rows` bounds how many rows of a stream may wait for the end of
     the period, and rows that find the buffer full come in the next one. With `scheduling` all rows wait in
-    queues, and a batch is some rows of one of them. `on_batch` is told of every batch.
+    queues, and a batch is some rows of one of them. `on_batch` gets a report of every batch.
     Rows that come later than their stream's `lateness` allows are set aside; how many is logged as a warning.
     """
     if on_batch is not None and not callable(on_batch):
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
     whole = _whole(query, tables)
-    engine = Engine(query, repeatable=True)
+    engine = Engine(query, Site(repeatable=True))
     engine.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
     spent = passed = 0.0

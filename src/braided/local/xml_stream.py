@@ -9,7 +9,7 @@ A row is a child of the root; its own children are columns. Text is cut at both 
 is null, one the schema does not name is left out, and `*` in a punctuation (any value) is null. Names are
 taken as they are written: prefixes need not be declared.
 
-There is no tree: the parser calls back at every tag, and keeps the texts of rows nobody has taken yet and
+There is no tree: the parser calls back at every tag, and keeps the texts of rows not taken yet and
 of one unfinished row. A row is complete at its end tag, wherever the bytes before it were cut, so nothing is
 lost or doubled between two calls.
 """
@@ -66,11 +66,11 @@ class XmlRows:
 
     @property
     def waiting_rows(self) -> int:
-        """How many whole rows were parsed and not taken yet."""
+        """The number of complete rows that wait for `take`."""
         return len(self._found.punctuations)
 
     def feed(self, data: bytes) -> pa.RecordBatch:
-        """The rows that these bytes complete, perhaps none."""
+        """Parse more bytes and return the rows they complete, perhaps none."""
         self.parse(data)
         return self.take()
 
@@ -87,7 +87,7 @@ class XmlRows:
         raise InvalidValue(f"{self._name}: {self._damage}")
 
     def take(self, rows: int | None = None) -> pa.RecordBatch:
-        """The rows that wait, or the first so many of them."""
+        """Return the rows that wait, or the first `rows` of them."""
         flags = pa.array(self._found.punctuations[:rows], pa.bool_())
         columns = [
             self._converted(pa.array(texts[:rows], pa.string()), flags, n)
@@ -100,7 +100,7 @@ class XmlRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def read(self, file: BinaryIO, batch_rows: int = 50_000) -> Iterator[pa.RecordBatch]:
-        """The rest of the document, `batch_rows` rows at a time and what remains at last."""
+        """Yield the rest of the document, `batch_rows` rows at a time, then what remains."""
         while chunk := file.read(_CHUNK_BYTES):
             self.parse(chunk)
             while self.waiting_rows >= batch_rows:
@@ -135,7 +135,7 @@ def read_xml(
     punctuation: str | None = "punctuation",
     batch_rows: int = 50_000,
 ) -> Iterator[pa.RecordBatch]:
-    """A document's rows, `batch_rows` at a time and the rest at last, in memory that does not grow with it.
+    """Yield a document's rows, `batch_rows` at a time, in memory that does not grow with it.
 
     `source` is a path (`.gz` and the like are unpacked) or a file open for reading bytes. A document that
     ends early is one that is still written: its whole rows come out.
@@ -202,7 +202,7 @@ class _Found:
 
 
 def _parser(found: _Found) -> expat.XMLParserType:
-    """A parser without namespaces (prefixes may be undeclared) that hands out every tag as soon as it can."""
+    """A parser without namespaces (prefixes may be undeclared) that delivers every tag as soon as it can."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = found.start
@@ -236,7 +236,7 @@ def _with_punctuation(schema: pa.Schema, punctuation: str | None) -> pa.Schema:
 
 
 def _takes_texts(field: pa.Field) -> bool:
-    """Whether a column keeps an empty text as it is: a number has none, and is null then."""
+    """Return whether an empty text stays a value in this column; for a number it is null."""
     try:
         pa.array([], pa.string()).cast(field.type)
     except pa.ArrowNotImplementedError:
@@ -252,7 +252,7 @@ def _without_stars(texts: pa.Array, punctuations: pa.Array) -> pa.Array:
 
 
 def _first_misfit(texts: pa.Array, kind: pa.DataType) -> int:
-    """The first text that cannot be cast, by halves: one is known to be there."""
+    """Find the first text that cannot be cast, by halves; there is one."""
     fit, end = 0, len(texts)
     while end - fit > 1:
         middle = (fit + end) // 2

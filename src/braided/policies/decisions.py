@@ -64,11 +64,11 @@ class BufferPolicy(Protocol):
     """
 
     def score(self, turn: Turn, stream: int) -> float:
-        """How much speaks for this stream's buffer."""
+        """Return the score of this stream's buffer."""
         ...
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""How selective each half-join is, from what was seen lately.
+"""How selective each half-join is, estimated from recent batches.
 
-Every turn brings evidence: so many rows of stream i were compared with so many stored rows of j, and so many
+Every turn brings evidence: n rows of stream i were compared with m stored rows of j, and k
 pairs matched. Evidence fades by half with every 4,000 probes, so that the estimate follows drifting data and
 one small batch does not decide.
 """

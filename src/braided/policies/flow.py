@@ -1,7 +1,7 @@
-"""What flows through a plan when only so many rows may probe: a fluid model in one pass.
+"""What flows through a plan when only some rows may probe: a fluid model in one pass.
 
 Every row is stored; a row that may not probe is stored all the same, but yields nothing itself. So what an
-operator produces limits who can probe downstream, and an allowance nobody can use is wasted:
+operator produces limits what can probe downstream, and an allowance no row can use is wasted:
 
     probes of a half-join = min(its allowance, rows that reach it);  rows behind it = probes x productivity
 

@@ -78,7 +78,7 @@ class FreshnessPlan:
 
     @property
     def feasible(self) -> bool:
-        """Whether the bounds can be kept within the budget."""
+        """Return whether the budget can meet the bounds."""
         return not self.problem
 
 

@@ -1,4 +1,4 @@
-"""How a statistic is kept over intervals (early-throughput, IV-B): the latest, or one of two averages.
+"""How a statistic follows intervals (early-throughput, IV-B): the latest, or one of two averages.
 
 | paper | here |
 | --- | --- |
@@ -33,7 +33,7 @@ class Kept:
         self._values: list[npt.NDArray[np.float64]] = []
 
     def observe(self, observed: npt.ArrayLike) -> None:
-        """Take in what an interval brought; a copy is kept."""
+        """Take in what an interval brought, as a copy."""
         value = np.array(observed, dtype=np.float64)
         if self._forgets and self._values:
             value = self._alpha * self._values[0] + (1 - self._alpha) * value

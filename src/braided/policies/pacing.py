@@ -10,7 +10,7 @@ the pace that was committed with the batch before, and from the rows that wait, 
 
 *The rest* is learned from the error of each prediction, which is split between both costs in proportion to
 their part (normalised least mean squares; rows are counted in units of the most ever seen). At steady rates
-nobody can tell them apart, and each gets half. So when rows double at once, the rest is mistaken by at most
+they cannot be told apart, and each gets half. So when rows double at once, the rest is mistaken by at most
 half of itself: the first batch of a burst lasts at most 1.5 x the target, if a probe costs what it did. A
 night without rows teaches the fixed cost alone, and the cost of a row is not forgotten.
 
@@ -85,7 +85,7 @@ class Pace:
     odd: bool = False
 
     def rest_seconds(self, rows: int) -> float:
-        """What a batch of so many rows costs without any probe."""
+        """Return what a batch of this number of rows costs without any probe."""
         return self.fixed_seconds + self.seconds_a_row * rows
 
     def kept(self) -> list[float]:
@@ -94,7 +94,7 @@ class Pace:
 
     @classmethod
     def restored(cls, kept: list[float]) -> Pace:
-        """Go on from kept numbers; none, or those of another version, are a start from nothing."""
+        """Continue from saved numbers; without them, or with those of another version, start from nothing."""
         if len(kept) != len(dataclasses.fields(cls)):
             return cls()
         batches, fixed, a_row, a_probe, most_rows, probes, odd = kept
@@ -129,7 +129,7 @@ def budget(pace: Pace, target_seconds: float, rows: int, parallel: float = 1.0) 
 
 
 def lanes(cores: int, rows: int, own_rows: int) -> float:
-    """How many cores can share a batch's probes, as a bucket with so many of its rows sees it.
+    """How many cores can share a batch's probes, as a bucket with a part of its rows sees it.
 
     A bucket's probes are made on one core. One that has most of the rows must not count on the others.
     """
@@ -148,7 +148,7 @@ def problem(pace: Pace, target_seconds: float, rows: int) -> str:
 
 
 def _sensible(batch: Measured) -> bool:
-    """Clocks may jump; what is no time at all is not learned from."""
+    """Return whether the times make sense; a clock may jump."""
     times = (batch.seconds_batch, batch.seconds_probing, batch.ahead_seconds)
     return batch.seconds_batch > 0 and all(0 <= t < math.inf for t in times)
 

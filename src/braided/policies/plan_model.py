@@ -17,7 +17,7 @@ that unit, windows and freshness bounds are in it.
 
 *Wide operators.* A row of one input probes the others one by one, in that input's probe order (`orders`),
 so an operator of n inputs adds n - 1 half-joins to a path. Only complete combinations are stored: what lies
-between two half-joins of one operator is no state. An operator's selectivity holds for each of its
+between two half-joins of one operator is not state. An operator's selectivity holds for each of its
 half-joins.
 
 *Sizes.* A leaf's state is rate x window (Appendix A), or given. An intermediate's is given (a count window
@@ -88,7 +88,7 @@ class Path:
 
     @cached_property
     def cost(self) -> float:
-        """Probes for each row of the stream if all it produces goes on probing."""
+        """Return the probes per row of the stream if everything it produces probes on."""
         return math.fsum(self.phi[:-1])
 
     @property

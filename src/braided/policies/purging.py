@@ -17,7 +17,7 @@ def every(tuning: Tuning) -> int:
 
 
 def due(tuning: Tuning, closures: int, *, idle: bool, parts: int = 1) -> bool:
-    """Whether to purge now, with so many closures not yet used; idle inputs are a good moment.
+    """Return whether to purge now, given the closed keys not yet used; idle inputs are a good moment.
 
     If the join is spread over several parts, each sees its part of the closures.
     """

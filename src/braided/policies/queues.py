@@ -2,7 +2,7 @@
 
 Priority: the stream whose rows are worth most in the state is read first, so that the rows of the others find
 their partners and need not be stored. Each stream has a quota of rows; the first one by priority that has not
-used its quota up is read. When all that have rows have used theirs up, all begin anew (of two streams this is
+used its quota up is read. When all that have rows have used theirs up, all restart (of two streams this is
 the paper's rule, which sets the other queue's iterator back).
 
 Value: rows with keys that another stream is closed for by a punctuation finish those keys, and come first.
@@ -65,7 +65,7 @@ def priorities(scheduling: Scheduling, query: JoinQuery) -> tuple[str, ...]:
 
 
 def may_overtake(query: JoinQuery, stream: Stream) -> bool:
-    """Whether rows of a stream may change places with others of it.
+    """Return whether rows of a stream may change places with others of it.
 
     Not where their order means something: what is late, which cluster or order they are in, or behind which
     range punctuation they come.
@@ -74,7 +74,7 @@ def may_overtake(query: JoinQuery, stream: Stream) -> bool:
 
 
 def stays_in_cluster(stream: Stream) -> bool:
-    """Whether rows of a key come together, so that it is worth to go on with them once one has joined."""
+    """Return whether rows of a key come together: then continue with them once one has joined."""
     return stream.arrival != "any"
 
 

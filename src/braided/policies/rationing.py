@@ -1,7 +1,7 @@
 """From what operators know to a plan in numbers, and from allowances to shares of rows.
 
 The unit of time is a batch. A stream's rate is the rows that wait, a leaf's size what its rows may see (what
-is stored, and half of what the batch brings), a half-join's selectivity what was seen lately: its own, else
+is stored, and half of what the batch brings), a half-join's selectivity what it was recently: its own, else
 that of the other direction; where nothing is known one match a row is assumed. An intermediate's size follows
 from what feeds it (see `plan_model`), unless its state has a window of its own.
 

@@ -92,7 +92,7 @@ def solve(problem: CoverProblem, solver: Solver = "auto") -> Cover:
 
 @cache
 def has_scipy() -> bool:
-    """Whether SciPy is installed."""
+    """Return whether SciPy is installed."""
     return importlib.util.find_spec("scipy") is not None
 
 

@@ -1,57 +1,71 @@
-"""What policies decide on, and what users read: an immutable picture of a running join."""
+"""What policies decide on, and what users read: an immutable picture of a running join.
+
+Every number of a join is declared here (see `numbers`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from typing import Any
+
+from braided.policies.numbers import Plot, declare, number
+
+_STATE = Plot("State", stacked=True)
+_SPILLED = Plot("Spilled", "Nothing went to disk.")
+_NOT_RATIONED = "Probes are not rationed: every result is as fresh as its rows."
+_FRESHNESS = Plot("Budget spent on freshness", _NOT_RATIONED, peaks=False)
+_ALLOWED = Plot("Probes allowed a batch", "Probes are not rationed.", peaks=False)
+_given = functools.partial(number, default=MISSING)
 
 
 @dataclass(frozen=True)
 class StreamStatistics:
-    """Counts of one stream since the start, and what its side state holds now.
+    """Counts of one stream since the start, and what its side holds now.
 
-    `shed_rows` were not let in, and `cut_rows` forgotten early, because of `Overload`. `index` is "hash" or
-    "scan" (on Spark also "mixed": buckets choose for themselves). `staleness_us` is how much older than the
-    clock the oldest row was in the latest batch's results, if there is an `Overload` (None after a restore).
-    `purged_rows` could join no more by what streams promised; `closed_keys` are the single keys that are
-    remembered as closed; `violations` are rows that broke a promise and were left out. `live_rows` are in
-    memory, `spilled_rows` on disk, where there is a `Memory` budget.
+    `shed_rows` and `cut_rows` are because of `Overload`; `staleness_us` is known only with one (and not after
+    a restore). `index` is "hash" or "scan" (on Spark also "mixed": buckets choose for themselves).
     """
 
-    rows_in: int = 0
-    late_rows: int = 0
-    null_keys: int = 0
-    null_times: int = 0
-    shed_rows: int = 0
-    live_rows: int = 0
-    live_bytes: int = 0
-    spilled_rows: int = 0
-    expired_rows: int = 0
-    cut_rows: int = 0
-    purged_rows: int = 0
-    punctuations: int = 0
-    violations: int = 0
-    closed_keys: int = 0
-    newest_us: int | None = None
-    staleness_us: int | None = None
-    index: str = "hash"
-    index_changes: int = 0
+    rows_in: int = number("rows since the start", prometheus="braided_rows_total", column="rows")
+    late_rows: int = number("rows that came too late", prometheus="braided_late_rows_total", column="late")
+    null_keys: int = number("rows without a key, which join nothing")
+    null_times: int = number("rows without a time, which join nothing")
+    shed_rows: int = number("rows that were not let in")
+    live_rows: int = number("rows held in memory", prometheus="braided_live_rows", column="held")
+    live_bytes: int = number(
+        "bytes of these rows", unit="bytes", prometheus="braided_live_bytes", column="bytes", plot=_STATE
+    )
+    spilled_rows: int = number("rows on disk", prometheus="braided_spilled_rows", column="on disk")
+    expired_rows: int = number("rows that time has let go")
+    cut_rows: int = number("rows that were forgotten early, or did not enter, to keep to `state_rows`")
+    purged_rows: int = number("rows that can join no more by what streams promised")
+    punctuations: int = number("punctuations that came")
+    violations: int = number("rows that broke a promise and were left out")
+    closed_keys: int = number("single keys that are remembered as closed")
+    newest_us: int | None = number("its newest time", "max", "us", default=None)
+    staleness_us: int | None = number(
+        "how old the oldest row of the latest results was", "max", "us", default=None
+    )
+    index: str = number("how its rows are looked up", "same", default="hash")
+    index_changes: int = number("how often that changed")
 
 
 @dataclass(frozen=True)
 class HalfJoinStatistics:
     """Rows of one stream (with what they met so far) looked up in the state of another.
 
-    `allowance` is how many rows may probe in a batch; None means all. `same_key` counts the stored rows
-    that were looked at and had the key; those outside the time bounds are no `matches`.
+    An `allowance` of None means all.
     """
 
-    probes: int = 0
-    matches: int = 0
-    allowance: int | None = None
-    same_key: int = 0
+    probes: int = number("rows that probed")
+    matches: int = number("combinations that were found")
+    allowance: int | None = number(
+        "rows that may probe in a batch", default=None, prometheus="braided_allowance_probes", plot=_ALLOWED
+    )
+    same_key: int = number("stored rows with the key; those outside the time bounds are no matches")
 
     @property
     def productivity(self) -> float:
@@ -63,10 +77,12 @@ class HalfJoinStatistics:
 class IntermediateStatistics:
     """What the state of an intermediate holds now, and how many of its rows expired since the start."""
 
-    live_rows: int = 0
-    live_bytes: int = 0
-    expired_rows: int = 0
-    spilled_rows: int = 0
+    live_rows: int = number("rows of intermediates in memory", prometheus="braided_intermediate_rows")
+    live_bytes: int = number(
+        "bytes of these rows", unit="bytes", prometheus="braided_intermediate_bytes", plot=_STATE
+    )
+    expired_rows: int = number("rows that time has let go")
+    spilled_rows: int = number("rows on disk")
 
 
 @dataclass(frozen=True)
@@ -82,69 +98,101 @@ class Adapted:
 class RationingStatistics:
     """Rationed probes: the latest batch's `budget` (None: no limit was needed), and what it is spent on.
 
-    `freshness_share` of it keeps results fresh; `results_lost` is an estimate of all that were not found
-    since the start; `reason` says who may probe, `problem` why the budget cannot be kept, if so.
+    `results_lost` is an estimate; on Spark the words are those of one bucket.
     """
 
-    budget: int | None
-    freshness_share: float
-    results_lost: int
-    reason: str
-    adaptations: tuple[Adapted, ...]
-    problem: str = ""
+    budget: int | None = _given("probes that a batch may make", prometheus="braided_probe_budget")
+    freshness_share: float = _given(
+        "part of the probes that keeps results fresh",
+        "first",
+        "share",
+        prometheus="braided_freshness_share",
+        plot=_FRESHNESS,
+        line="freshness",
+    )
+    results_lost: int = _given("results that were not found since the start")
+    reason: str = _given("who may probe", "words")
+    adaptations: tuple[Adapted, ...] = _given("the latest analyses", "first")
+    problem: str = number("why the budget cannot be kept, if so", "words", default="")
 
 
 @dataclass(frozen=True)
 class Statistics:
     """A snapshot of a running join; `half_joins` is keyed by (probing, probed) stream.
 
-    `exact_again` is the batch since which rationed probes lose nothing (0: they never did; None: results are
-    missing now); rows that were shed or cut are counted with their stream. `punctuations_out` are the keys
-    that the output was told to be complete. `driver_streams` and
-    `probe_orders` are of the latest batch with rows (none after a restore); `driver_switches` counts the runs
-    of rows of one driver stream (a whole buffer is one run), `profile_probes` what the probe-order policy
-    looked up to decide, `driven_rows` the rows whose turn has come (all stored rows, between batches).
+    `exact_again` is 0 if rationed probes never lost anything, and None if results are missing now; rows that
+    were shed or cut are counted with their stream. `driver_streams` and `probe_orders` are of the latest
+    batch with rows (none after a restore). A whole buffer is one run for `driver_switches`; between batches
+    all stored rows are `driven_rows`.
     """
 
-    results: int
-    batches: int
-    watermark_us: int | None
+    results: int = field(metadata=declare("results since the start", prometheus="braided_results_total"))
+    batches: int = field(
+        metadata=declare("batches since the start", "max", prometheus="braided_batches_total")
+    )
+    watermark_us: int | None = field(
+        metadata=declare("the watermark", "max", "us", prometheus="braided_watermark_timestamp_seconds")
+    )
     streams: Mapping[str, StreamStatistics]
     half_joins: Mapping[tuple[str, str], HalfJoinStatistics]
-    intermediates: Mapping[str, IntermediateStatistics] = dataclasses.field(default_factory=dict)
+    intermediates: Mapping[str, IntermediateStatistics] = field(default_factory=dict)
     rationing: RationingStatistics | None = None
-    exact_again: int | None = 0
-    spilled_bytes: int = 0
-    owed: int = 0
-    disk_decision: str = ""
-    punctuations_out: int = 0
+    exact_again: int | None = number("the batch since which rationed probes lose nothing", "all")
+    spilled_bytes: int = number(
+        "state on disk", unit="bytes", prometheus="braided_spilled_bytes", plot=_SPILLED, line="on disk"
+    )
+    owed: int = number("combinations that wait until groups on disk are merged, about")
+    disk_decision: str = number("what was last decided about the disk", "words", default="")
+    punctuations_out: int = number("keys that the output was told to be complete")
     driver_streams: tuple[str, ...] = ()
-    probe_orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    driver_switches: int = 0
-    profile_probes: int = 0
-    driven_rows: int = 0
+    probe_orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    driver_switches: int = number("runs of rows of one driver stream")
+    profile_probes: int = number("rows that the probe-order policy looked up to decide")
+    driven_rows: int = number("rows whose turn has come")
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values; a half-join is named "probing->probed"."""
-        return {
-            "results": self.results,
-            "batches": self.batches,
-            "watermark_us": self.watermark_us,
-            "streams": {name: dataclasses.asdict(s) for name, s in self.streams.items()},
-            "half_joins": {
-                f"{probing}->{probed}": dataclasses.asdict(h)
-                for (probing, probed), h in self.half_joins.items()
-            },
-            "intermediates": {name: dataclasses.asdict(s) for name, s in self.intermediates.items()},
-            "rationing": dataclasses.asdict(self.rationing) if self.rationing else None,
-            "exact_again": self.exact_again,
-            "spilled_bytes": self.spilled_bytes,
-            "owed": self.owed,
-            "disk_decision": self.disk_decision,
-            "punctuations_out": self.punctuations_out,
-            "driver_streams": list(self.driver_streams),
-            "probe_orders": {name: list(order) for name, order in self.probe_orders.items()},
-            "driver_switches": self.driver_switches,
-            "profile_probes": self.profile_probes,
-            "driven_rows": self.driven_rows,
-        }
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return {"->".join(n) if isinstance(n, tuple) else n: _plain(v) for n, v in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class JoinMetrics(Statistics):
+    """The statistics of a join on Spark, and what Spark and the state store know of it.
+
+    `batch_seconds` are the latest batches' times, oldest first. A `largest_bucket_share` of 1 / buckets is
+    even; it and `hottest_key_share` are those of the most uneven stage. `lag_us` is how far each stream's
+    newest time lies behind the newest of all. `rebuilds`, `arena_hits` and the seconds are of the latest
+    batch, over all buckets.
+    """
+
+    query_id: str = ""
+    batch_id: int = -1
+    active: bool = False
+    batch_seconds: tuple[float, ...] = ()
+    rows_per_second: float = 0.0
+    buckets: int = number("parts that the keys are split into")
+    largest_bucket_share: float = number("the largest bucket's part of live rows", "", "share", default=0.0)
+    hottest_key_share: float = number("about the hottest key's part of new rows", "", "share", default=0.0)
+    state_bytes: int = number("chunks in the state store", unit="bytes")
+    state_chunks: int = number("how many chunks these are")
+    rebuilds: int = number("engines that were rebuilt from chunks")
+    arena_hits: int = number("engines that went on from an arena")
+    engine_seconds: float = number("time in engines", unit="seconds", default=0.0)
+    state_seconds: float = number("time with state and arenas", unit="seconds", default=0.0)
+    lag_us: Mapping[str, int | None] = field(default_factory=dict)
+    memory_limit: int | None = number(
+        "the memory budget of all buckets",
+        "",
+        "bytes",
+        default=None,
+        prometheus="braided_memory_limit_bytes",
+        limit_of=_STATE,
+    )

@@ -4,7 +4,7 @@ A combination is inside iff `time_j - time_i <= D[i][j]` for every ordered pair 
 A time window of stream i is `D[i][j] = window_i` for all j: with `now` the newest time of the
 combination, `now - time_i <= window_i`. A `within` bound tightens single entries.
 
-Closing by shortest paths changes no result (a path's bounds add up), and tells how long a row of
+Closing by shortest paths changes no result (a path's bounds add up), and shows how long a row of
 stream i can still meet rows to come: `retention_i = max over j of D[i][j]`.
 
     orders.window = 2 h, payments.window = 2 h, within(orders, payments) = (0, 1 h)
@@ -32,7 +32,7 @@ Within: TypeAlias = tuple[tuple[Pair, tuple[str, str]], ...]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The closed matrix; an entry of `INFINITE_US` is no bound."""
+    """The closed matrix; an entry of `INFINITE_US` does not bound."""
 
     matrix: tuple[tuple[int, ...], ...]
 
@@ -44,7 +44,7 @@ class Bounds:
         )
 
     def retention_us(self, i: int) -> int:
-        """How far the watermark must pass a row of stream i before it can meet no row to come."""
+        """Return how far the watermark must pass a row of stream i before no future row can join it."""
         return max(bound for j, bound in enumerate(self.matrix[i]) if j != i)
 
     def between(self, groups: Sequence[Sequence[int]]) -> Bounds:

@@ -1,4 +1,4 @@
-"""Durations as people write them, kept as one canonical text and read as whole microseconds.
+"""Durations as people write them, stored as one canonical text and read as whole microseconds.
 
 >>> to_us("1 hour 30 minutes")
 5400000000

@@ -14,7 +14,7 @@ class BraidedError(Exception):
 
 
 class InvalidValue(BraidedError, ValueError):
-    """A value of the right type that cannot be meant."""
+    """A value of the right type that makes no sense."""
 
 
 class BrokenPromise(InvalidValue):

@@ -164,7 +164,7 @@ class JoinQuery(PlainDict):
         row_bytes: Mapping[str, float] | None = None,
         buckets: int | None = None,
     ) -> str:
-        """The plan, in words and as a tree, and what may go wrong.
+        """Describe the plan in words and as a tree, and what may go wrong.
 
         With `rates` (rows a second) also how many rows will be stored; with `row_bytes` (the bytes of a row's
         columns) how much memory that takes; with `buckets` how much of it is in each.
@@ -172,21 +172,21 @@ class JoinQuery(PlainDict):
         return explain.explain(self, rates, row_bytes, buckets)
 
     def diagram(self) -> str:
-        """The plan as a Mermaid flowchart; `braided.query.explain.svg.diagram_svg` draws the same."""
+        """Draw the plan as a Mermaid flowchart; `braided.query.explain.svg.diagram_svg` draws the same."""
         return diagram.mermaid(self)
 
     def fingerprint(self) -> str:
-        """Identifies the query's meaning; plan, tuning and budgets are not meaning."""
+        """Return a text that identifies the query's meaning; plan, tuning and budgets are not meaning."""
         text = json.dumps(self.meaning(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def meaning(self) -> dict[str, Any]:
-        """The part of the query that decides the result."""
+        """Return the part of the query that decides the result."""
         said = self.to_dict()
         return {name: said[name] for name in MEANING if name in said}
 
     def difference(self, meaning: Mapping[str, Any]) -> str | None:
-        """In which part an earlier query's meaning differs from this one's; None if it does not."""
+        """Describe how an earlier query's meaning differs from this one's; None if it does not."""
         now = self.meaning()
         for part in MEANING:
             if now.get(part) != meaning.get(part):
@@ -196,7 +196,7 @@ class JoinQuery(PlainDict):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Only plain values; `from_dict` undoes it."""
+        """Return plain values only; `from_dict` undoes it."""
         said = super().to_dict()
         if self.within:
             said["within"] = [
@@ -208,7 +208,7 @@ class JoinQuery(PlainDict):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> JoinQuery:
-        """The query `to_dict` described; unknown names raise with a hint.
+        """Build the query that `to_dict` described; unknown names raise with a hint.
 
         Two spellings are friendlier in files: `streams` may map names to options, and a pair of `within` may
         be a text such as "orders, payments".
@@ -366,9 +366,10 @@ class JoinQuery(PlainDict):
 
 
 def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
-    """The option in which a stream differs, if the streams are the same ones."""
+    """The option in which a stream differs, or their order, if the streams are the same ones."""
     before = {stream["name"]: stream for stream in old or ()}
-    if list(before) != [stream["name"] for stream in new]:
+    names = [stream["name"] for stream in new]
+    if sorted(before) != sorted(names):
         return None
     for now in new:
         was = before[now["name"]]
@@ -376,7 +377,7 @@ def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
             if was.get(option) != now.get(option):
                 old_value, new_value = was.get(option), now.get(option)
                 return f"streams: {option} of {now['name']!r} was {old_value!r} and is {new_value!r}"
-    return None
+    return f"streams: their order, which is that of the result's columns, was {list(before)} and is {names}"
 
 
 def _check_index(query: JoinQuery, stream: Stream, index: str) -> None:

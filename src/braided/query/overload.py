@@ -9,7 +9,7 @@ from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import InvalidType, InvalidValue, require_choice
 from braided.query.values import PlainDict, freeze, value_class
 
-MOST_ROWS = 1 << 53  # whole numbers that a fraction still tells apart
+MOST_ROWS = 1 << 53  # whole numbers that a float still represents
 Shed = Literal["probes", "input"]
 ProbeAllocation = Literal[
     "jaqpot", "greedy-path", "dp-knapsack", "best-halfjoin", "equal-halfjoin", "global-productivity",

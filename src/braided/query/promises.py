@@ -20,7 +20,7 @@ Arrival = Literal["any", "clustered", "ordered", "descending"]
 
 @value_class
 class RangePunctuation(PlainDict):
-    """Rows in which column `flag` is true are no data: they close all keys up to the value of column `upto`.
+    """Rows in which column `flag` is true are not data: they close all keys up to the value of column `upto`.
 
     The value itself is closed, too. The key must be one column of numbers, dates or times.
     """

@@ -21,10 +21,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Stream(PlainDict):
     """A named stream.
 
-    `key` is one column or several; it is kept as a tuple. `time` is a column, too. `window` is how long a
+    `key` is one column or several; it is stored as a tuple. `time` is a column, too. `window` is how long a
     row of this stream stays joinable after its own time: give the longest to the stream that comes first.
     It is a duration, a `CountWindow`, or "unbounded". `lateness` is how far out of order its rows may come.
-    Durations are kept as canonical text ("120 minutes" becomes "2 hours").
+    Durations are stored as canonical text ("120 minutes" becomes "2 hours").
 
     `freshness` is how old its rows may be in results, where there is an `Overload`. `unique`, `arrival`
     ("clustered", "ordered", "descending") and `punctuation` (a boolean column, or a `RangePunctuation`) are
@@ -73,7 +73,7 @@ class Stream(PlainDict):
 
     @property
     def flag(self) -> str | None:
-        """The column that tells punctuations from data, if there is one."""
+        """The column that marks punctuations, if there is one."""
         if isinstance(self.punctuation, RangePunctuation):
             return self.punctuation.flag
         return self.punctuation

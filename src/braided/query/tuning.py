@@ -21,7 +21,7 @@ OnViolation = Literal["raise", "count"]
 
 @value_class
 class BatchPurge(PlainDict):
-    """Purge after every so many punctuations."""
+    """Purge after every `every` punctuations."""
 
     every: int = 100
 

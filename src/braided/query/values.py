@@ -41,7 +41,7 @@ class PlainDict:
     """`to_dict` leaves out what has its default; `from_dict` undoes it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Only plain values (text, numbers, lists, dicts), fit for JSON or YAML."""
+        """Return plain values only (text, numbers, lists, dicts), fit for JSON or YAML."""
         result = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
@@ -51,7 +51,7 @@ class PlainDict:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The value `to_dict` described; unknown names raise with a hint."""
+        """Build the value that `to_dict` described; unknown names raise with a hint."""
         if not isinstance(data, Mapping):
             raise InvalidType(f"{cls.__name__} must be a mapping of options; got {data!r}")
         return cls(**{str(name): value for name, value in data.items()})

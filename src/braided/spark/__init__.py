@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from braided.spark.diagnosis import why
     from braided.spark.finishing import finish
-    from braided.spark.measures import JoinMetrics, metrics
+    from braided.spark.measures import metrics
     from braided.spark.pipeline import join
     from braided.spark.sessions.builder import conf, session
     from braided.spark.sources.xml_source import XmlSource

@@ -6,21 +6,17 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from braided.spark.bucket import Bucket, Packed
+from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
+from braided.spark.wire.packed import Found, packed_rows, schema, to_arrow
 
 
 def batch_join(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function that joins all rows of one bucket and yields blobs of results."""
 
     def join_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packed = []
-        for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in Packed._fields]
-            packed += [Packed(*row) for row in zip(*columns, strict=True)]
-        for blob, _ in Bucket(plan, 0, Nowhere()).run(packed, finish=True):
-            row = {"blob": blob, "leaves_us": None}
-            yield pa.RecordBatch.from_pylist([row], _schema(plan))
+        for found in Bucket(plan, 0, Nowhere()).run(packed_rows(batches), finish=True):
+            yield to_arrow([found])
 
     return join_bucket
 
@@ -30,14 +26,9 @@ def whole_batch_join(plan: JoinPlan) -> Callable[[pa.Table], pa.Table]:
     pieces = batch_join(plan)
 
     def join_bucket(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches(pieces(iter(table.to_batches())), _schema(plan))
+        return pa.Table.from_batches(pieces(iter(table.to_batches())), schema(Found))
 
     return join_bucket
-
-
-def _schema(plan: JoinPlan) -> pa.Schema:
-    handed = [] if plan.stage.last else [("leaves_us", pa.list_(pa.int64()))]
-    return pa.schema([("blob", pa.binary()), *handed])
 
 
 class Nowhere:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from braided.policies.statistics import JoinMetrics
 from braided.query.durations import to_text
-from braided.spark.measures import JoinMetrics, metrics
+from braided.spark.measures import metrics
 
 
 def why(streaming: StreamingQuery) -> str:

@@ -38,12 +38,12 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
     except Exception as wrong:
         reason = str(wrong).splitlines()[0]
         raise InvalidValue(f"no state of one Braided join can be read at {checkpoint!r}: {reason}") from None
-    if meta is None or "plan" not in meta.spilled:
+    if meta is None or not meta.finishing:
         raise InvalidValue(
             f"the checkpoint at {checkpoint!r} owes nothing: only joins with bd.Memory(..., defer=True) let "
             "results wait"
         )
-    plan = JoinPlan.restored(meta.spilled["plan"], meta.buckets)
+    plan = JoinPlan.restored(meta.finishing, meta.buckets)
     stored = metas.withColumn("number", F.lit(_META).cast("long")).unionByName(
         chunk_rows(spark, checkpoint, operator)
     )

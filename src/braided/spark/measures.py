@@ -1,13 +1,11 @@
 """A join's numbers on their way from the buckets to the user.
 
-Every bucket sends one vector per batch, and Spark's progress reports carry all of them. Most numbers are
-totals since the start, kept in the state, so a retried task counts once and a restart goes on; sums (or
-maxima) over the buckets are the join's. Behind the numbers stand the latest decisions: for each turn the
-operator, then its driver input and the partners in the order they were probed. What is said in words (who may
-probe, and why) goes beside them.
+Every bucket reports once a batch, and Spark's progress carries all reports. A report is a text of JSON: the
+numbers that `policies.statistics` declares, in the order of `_parts`, and the bucket's `Load`. Most are
+totals since the start, kept in the state, so a retried task counts once and a restart goes on.
 
 In a query of several stages each reports under a name of its own. All report the numbers of the whole plan,
-with nothing in those of other stages, so that sums (or maxima) over the stages are the join's, too.
+with None for what other stages know, so that they add up as buckets do.
 """
 
 from __future__ import annotations
@@ -15,45 +13,57 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from braided.policies.numbers import declared
 from braided.policies.statistics import (
     Adapted,
     HalfJoinStatistics,
     IntermediateStatistics,
+    JoinMetrics,
     RationingStatistics,
     Statistics,
     StreamStatistics,
 )
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
-from braided.spark.plan import Stage
-from braided.spark.storage.store import Meta, StreamMeta
+from braided.spark.plan import JoinPlan, Stage
+from braided.spark.storage.store import Chunk
 
 OBSERVED = "braided"
-_SAID = 4  # adaptations that a bucket reports
+_OURS = re.compile(rf"{OBSERVED}(\.\d+)?")
+_ADAPTATIONS = 4  # that a bucket reports
 _RUNS = 64
-_TOLD: dict[str, dict[str, Any]] = {}  # by run of a query: the latest report that says something
+_LATEST: dict[str, dict[str, Any]] = {}  # by run of a query: the latest progress with reports of buckets
 
-_STREAM = (
-    "rows_in", "late_rows", "null_keys", "null_times", "live_rows", "live_bytes", "expired_rows",
-    "purged_rows", "newest_us", "shed_rows", "cut_rows", "index_changes", "staleness_us", "punctuations",
-    "violations", "closed_keys", "spilled_rows",
-)  # fmt: skip
-_HALF_JOIN = ("probes", "same_key", "matches", "allowance")
-_INTERMEDIATE = ("live_rows", "live_bytes", "expired_rows", "spilled_rows")
-_NONE_IF_ANY = ("exact_again",)  # None of one bucket is None of all; else the largest
-_LARGEST = ("newest_us", "staleness_us", "batches", "watermark_us", "largest_bucket_rows", "hottest_key_rows")
-_GENERAL = (
-    "results", "driver_switches", "profile_probes", "driven_rows", "batches", "watermark_us", "buckets",
-    "largest_bucket_rows", "state_bytes", "state_chunks",
-    "rebuilds", "arena_hits", "engine_us", "state_us", "batch_rows", "hottest_key_rows",
-    "exact_again", "budget", "results_lost", "punctuations_out", "spilled_bytes",
-    "owed",
-)  # fmt: skip
+
+Stored: TypeAlias = Mapping[str, Sequence[Chunk]]  # by stream or intermediate
+
+
+class Load(NamedTuple):
+    """A bucket's rows of a batch, those of its hottest key, and the rows it holds; and its decisions.
+
+    Each turn names its driver, then the partners in the order they were probed, by their place in `_inputs`.
+    """
+
+    rows: int
+    hottest_key_rows: int
+    live_rows: int
+    turns: Sequence[Sequence[int]]
+
+
+Report: TypeAlias = tuple[Sequence[Any], Load]  # a bucket's numbers, and the rest
+
+
+class _Part(NamedTuple):
+    """Something that has numbers: the join, its rationing, or a stream, half-join or intermediate by name."""
+
+    of: str
+    key: Any
+    kind: type
 
 
 def observation(stage: Stage) -> str:
@@ -61,175 +71,128 @@ def observation(stage: Stage) -> str:
     return OBSERVED if stage.last else f"{OBSERVED}.{stage.number}"
 
 
-def names(streams: Sequence[str], plan: Plan | None = None) -> list[str]:
-    """What each number of a vector is; without a plan it is the flat one."""
-    tree = plan or tuple(streams)
-    return [
-        *_GENERAL,
-        *(f"stream.{s}.{name}" for s in streams for name in _STREAM),
-        *(f"scanning.{s}" for s in streams),
-        *(f"intermediate.{label(node)}.{name}" for node in intermediates(tree) for name in _INTERMEDIATE),
-        *(f"half_join.{a}.{b}.{name}" for a, b in _pairs(tree) for name in _HALF_JOIN),
-    ]
+@functools.lru_cache(maxsize=16)
+def _parts(streams: tuple[str, ...], plan: Plan) -> tuple[_Part, ...]:
+    pairs = [(label(a), label(b)) for node in operators(plan) for a in node for b in node if a != b]
+    return (
+        _Part("join", "", JoinMetrics),
+        _Part("rationing", "", RationingStatistics),
+        *(_Part("streams", name, StreamStatistics) for name in streams),
+        *(_Part("half_joins", pair, HalfJoinStatistics) for pair in pairs),
+        *(_Part("intermediates", label(node), IntermediateStatistics) for node in intermediates(plan)),
+    )
 
 
-def _pairs(tree: Plan) -> list[tuple[str, str]]:
-    """All (probing, probed) inputs."""
-    return [(label(a), label(b)) for node in operators(tree) for a in node for b in node if a != b]
+@functools.cache
+def _sent(kind: type) -> list[str]:
+    return [name for name, number in declared(kind).items() if number.adds]
 
 
-def read_plan(said: str | None) -> Plan | None:
-    """A plan out of a report."""
-    return None if said is None else as_tuples(json.loads(said))
+def _inputs(plan: Plan) -> list[str]:
+    """The inputs of all operators."""
+    return [label(child) for node in operators(plan) for child in node]
 
 
-def said(seen: Statistics) -> str | None:
-    """What a bucket has to say in words; None if nothing is rationed, and nothing waits on disk."""
-    words: dict[str, Any] = {"disk_decision": seen.disk_decision} if seen.disk_decision else {}
-    if seen.rationing is not None:
-        latest = [[a.batch, a.reason, a.taken] for a in seen.rationing.adaptations[-_SAID:]]
-        known = {n: getattr(seen.rationing, n) for n in ("reason", "problem", "freshness_share")}
-        words |= {**known, "adaptations": latest}
-    return json.dumps(words) if words else None
-
-
-def vector(seen: Statistics, meta: Meta, plan: Plan, **latest: int) -> list[int | None]:
-    """One bucket's numbers; `latest` are those of this batch alone."""
-    chunks = [c for s in meta.streams for c in s.chunks]
-    chunks += itertools.chain.from_iterable(meta.intermediates.values())
-    streams = [
-        replace(s, live_rows=_live(s, said), live_bytes=sum(c.size for c in said.chunks))
-        for s, said in zip(seen.streams.values(), meta.streams, strict=True)
-    ]
-    general = {
-        "results": seen.results,
-        "driver_switches": seen.driver_switches,
-        "profile_probes": seen.profile_probes,
-        "driven_rows": seen.driven_rows,
-        "batches": seen.batches,
-        "watermark_us": seen.watermark_us,
-        "buckets": 1,
-        "largest_bucket_rows": sum(s.live_rows for s in streams),
-        "state_bytes": sum(c.size for c in chunks),
-        "state_chunks": len(chunks),
-        "exact_again": seen.exact_again,
-        "budget": seen.rationing.budget if seen.rationing else None,
-        "results_lost": seen.rationing.results_lost if seen.rationing else 0,
-        "punctuations_out": seen.punctuations_out,
-        "spilled_bytes": seen.spilled_bytes,
-        "owed": seen.owed,
-        **latest,
+def report(
+    seen: Statistics, plan: JoinPlan, stored: Stored, *, rows: int, hottest_key_rows: int, **measured: float
+) -> str:
+    """What a bucket has to report; `measured` are numbers of this batch that its engine does not know."""
+    query, last = plan.query, plan.stage.last
+    streams = dict(_streams(seen, plan, stored))
+    chunks = [chunk for of_input in stored.values() for chunk in of_input]
+    measured |= {"state_bytes": sum(chunk.size for chunk in chunks), "state_chunks": len(chunks)}
+    values: dict[tuple[str, Any], Mapping[str, Any]] = {
+        ("join", ""): vars(seen) | measured | ({"buckets": 1} if last else {"results": None}),
+        **{("streams", name): numbers for name, numbers in streams.items()},
+        **{("half_joins", pair): vars(h) for pair, h in seen.half_joins.items()},
+        **{("intermediates", name): vars(i) for name, i in seen.intermediates.items()},
     }
-    return [
-        *(general[name] for name in _GENERAL),
-        *(getattr(s, name) for s in streams for name in _STREAM),
-        *(int(s.index == "scan") for s in streams),
-        *(getattr(i, name) for i in _intermediates(seen, plan) for name in _INTERMEDIATE),
-        *(getattr(h, name) for h in _half_joins(seen, plan) for name in _HALF_JOIN),
-        *_decisions(seen, plan),
+    if seen.rationing is not None:
+        latest = seen.rationing.adaptations[-_ADAPTATIONS:]
+        values["rationing", ""] = vars(seen.rationing) | {"adaptations": latest}
+    numbers = [
+        values.get((part.of, part.key), {}).get(name)
+        for part in _parts(query.names, query.tree)
+        for name in _sent(part.kind)
     ]
+    place = {name: i for i, name in enumerate(_inputs(query.tree))}
+    turns = [[place[d], *(place[p] for p in seen.probe_orders[d])] for d in seen.driver_streams]
+    live = sum(numbers.get("live_rows", 0) for numbers in streams.values())
+    load = Load(rows, hottest_key_rows, live, turns)
+    return json.dumps([numbers, load], separators=(",", ":"), default=_plain)
 
 
-def _intermediates(seen: Statistics, plan: Plan) -> list[IntermediateStatistics]:
-    return [seen.intermediates.get(label(node), IntermediateStatistics()) for node in intermediates(plan)]
+def _plain(value: Any) -> Any:
+    return vars(value) if isinstance(value, Adapted) else int(value)
 
 
-def _half_joins(seen: Statistics, plan: Plan) -> list[HalfJoinStatistics]:
-    return [seen.half_joins.get(pair, HalfJoinStatistics()) for pair in _pairs(plan)]
+def _streams(seen: Statistics, plan: JoinPlan, stored: Stored) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The numbers of streams; of those that another stage joins only the newest time is known here."""
+    for name, s in seen.streams.items():
+        if name not in plan.subplan.streams:
+            yield name, {"newest_us": s.newest_us}
+            continue
+        # rows that can still be found: an engine may hold more, and so may chunks
+        chunks = stored.get(name, ())
+        live = min(sum(chunk.live_rows for chunk in chunks), s.live_rows)
+        yield name, vars(s) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
 
 
-def _decisions(seen: Statistics, plan: Plan) -> Iterator[int]:
-    inputs = [[label(child) for child in node] for node in operators(plan)]
-    for driver in seen.driver_streams:
-        number = next(i for i, named in enumerate(inputs) if driver in named)
-        yield number
-        yield from (inputs[number].index(name) for name in (driver, *seen.probe_orders[driver]))
-
-
-def _live(seen: StreamStatistics, said: StreamMeta) -> int:
-    """Rows of a stream that can still be found: an engine may hold more, and so may chunks."""
-    return min(sum(c.live_rows for c in said.chunks), seen.live_rows)
+def read(texts: Sequence[str]) -> list[Report]:
+    """The reports of buckets."""
+    return [(numbers, Load(*load)) for numbers, load in map(json.loads, texts)]
 
 
 def combined(
-    streams: Sequence[str], vectors: Sequence[Sequence[int | None]], plan: Plan | None = None
-) -> dict[str, Any]:
-    """The join's numbers out of the buckets', and the decisions of the bucket with most rows."""
-    named = names(streams, plan)
-    values: dict[str, Any] = {}
-    for i, name in enumerate(named):
-        of_buckets = [n for v in vectors if (n := v[i]) is not None]
-        last = name.rsplit(".", 1)[-1]
-        combine = max if last in (*_LARGEST, *_NONE_IF_ANY) else sum
-        lacking = not of_buckets or (last in _NONE_IF_ANY and len(of_buckets) < len(vectors))
-        values[name] = None if lacking else combine(of_buckets)
-    largest = max(vectors, key=lambda v: v[named.index("batch_rows")] or 0)
-    turns = list(_turns(largest[len(named) :], plan or tuple(streams)))
-    values["driver_streams"] = tuple(turn[0] for turn in turns)
-    values["probe_orders"] = {turn[0]: turn[1:] for turn in turns}
-    return values
+    streams: Sequence[str], plan: Plan, stages: Sequence[Sequence[Report]], **known: Any
+) -> JoinMetrics:
+    """The join's metrics out of the reports of all buckets of a batch, stage by stage.
 
-
-def over_stages(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The join's numbers out of its stages', the last of which finds the results."""
-    *others, last = stages
-    values = dict(last)
-    for stage in others:
-        for name, old in values.items():
-            new, what = stage[name], name.rsplit(".", 1)[-1]
-            if name in ("results", "buckets", "exact_again") or new is None:
-                continue
-            if name == "probe_orders":
-                values[name] = {**new, **old}
-            elif old is None:
-                values[name] = new
-            else:
-                values[name] = max(old, new) if what in _LARGEST else new + old
-    return values
-
-
-def _turns(decisions: Sequence[int | None], plan: Plan) -> Iterator[tuple[str, ...]]:
-    at, nodes = 0, operators(plan)
-    while at < len(decisions):
-        node = nodes[int(decisions[at] or 0)]
-        yield tuple(label(node[int(i or 0)]) for i in decisions[at + 1 : at + 1 + len(node)])
-        at += 1 + len(node)
-
-
-@dataclass(frozen=True)
-class JoinMetrics(Statistics):
-    """A running join's statistics, and what Spark and the state store know of it.
-
-    `batch_seconds` are the latest batches' times, oldest first; `largest_bucket_share` is the largest
-    bucket's part of all live rows (1 / buckets is even), `hottest_key_share` about what part of the latest
-    rows had the same key, both in the most uneven stage; `lag_us` is how far each stream's newest time lies
-    behind the newest of all; `memory_limit` is the `Memory` budget of all buckets, in bytes. `rebuilds`,
-    `arena_hits`, `engine_seconds` and `state_seconds` are of the latest batch, over all buckets.
+    Decisions are those of the bucket with most rows. What is `known` otherwise is taken as it is.
     """
+    parts = _parts(tuple(streams), plan)
+    slots = [(part, name, declared(part.kind)[name]) for part in parts for name in _sent(part.kind)]
+    values: dict[tuple[str, Any], dict[str, Any]] = {(part.of, part.key): {} for part in parts}
+    columns = zip(*(numbers for stage in stages for numbers, _ in stage), strict=True)
+    for (part, name, number), column in zip(slots, columns, strict=True):
+        values[part.of, part.key][name] = number.merged(column)
+    groups: dict[str, Any] = {name: {} for name in ("streams", "half_joins", "intermediates")}
+    for part in parts:
+        if part.of in groups:
+            groups[part.of][part.key] = part.kind(**values[part.of, part.key])
+    loads = [[load for _, load in stage] for stage in stages]
+    inputs = _inputs(plan)
+    busiest = [max(stage, key=lambda load: load.rows) for stage in loads]
+    turns = [tuple(inputs[i] for i in turn) for load in busiest for turn in load.turns]
+    return JoinMetrics(
+        **values["join", ""],
+        **groups,
+        rationing=_rationing(values["rationing", ""]),
+        driver_streams=tuple(turn[0] for turn in turns),
+        probe_orders={turn[0]: turn[1:] for turn in turns},
+        lag_us=_lags(groups["streams"]),
+        largest_bucket_share=max(_share([load.live_rows for load in stage]) for stage in loads),
+        **known,
+    )
 
-    query_id: str = ""
-    batch_id: int = -1
-    active: bool = False
-    batch_seconds: tuple[float, ...] = ()
-    rows_per_second: float = 0.0
-    buckets: int = 0
-    largest_bucket_share: float = 0.0
-    hottest_key_share: float = 0.0
-    state_bytes: int = 0
-    state_chunks: int = 0
-    rebuilds: int = 0
-    arena_hits: int = 0
-    engine_seconds: float = 0.0
-    state_seconds: float = 0.0
-    lag_us: Mapping[str, int | None] = field(default_factory=dict)
-    memory_limit: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Only plain values."""
-        own = {f.name: getattr(self, f.name) for f in fields(JoinMetrics)}
-        shared = {f.name for f in fields(Statistics)}
-        extra = {n: list(v) if isinstance(v, tuple) else v for n, v in own.items() if n not in shared}
-        return {**super().to_dict(), **extra}
+def _rationing(values: Mapping[str, Any]) -> RationingStatistics | None:
+    if values["adaptations"] is None:
+        return None
+    return RationingStatistics(
+        **{**values, "adaptations": tuple(Adapted(**a) for a in values["adaptations"])}
+    )
+
+
+def _lags(streams: Mapping[str, StreamStatistics]) -> dict[str, int | None]:
+    newest = {name: s.newest_us for name, s in streams.items()}
+    front = max((t for t in newest.values() if t is not None), default=0)
+    return {name: None if t is None else front - t for name, t in newest.items()}
+
+
+def _share(rows: Sequence[int]) -> float:
+    """The part of the largest."""
+    return max(rows) / sum(rows) if any(rows) else 0.0
 
 
 def metrics(streaming: StreamingQuery) -> JoinMetrics:
@@ -239,69 +202,56 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
 
 
 def _remembered(run: str, progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Reports, with the last that buckets told something in: a query that idles long reports nothing else."""
-    told = next((report for report in reversed(progress) if _reports([report])), None)
-    if told is not None:
-        _TOLD.pop(run, None)
-        _TOLD[run] = told
-        while len(_TOLD) > _RUNS:
-            del _TOLD[next(iter(_TOLD))]
-    elif run in _TOLD:
-        return [_TOLD[run], *progress]
+    """Progress, with the last in which buckets reported: a query that idles long has nothing else."""
+    latest = next((batch for batch in reversed(progress) if _reports([batch])), None)
+    if latest is not None:
+        _LATEST.pop(run, None)
+        _LATEST[run] = latest
+        while len(_LATEST) > _RUNS:
+            del _LATEST[next(iter(_LATEST))]
+    elif run in _LATEST:
+        return [_LATEST[run], *progress]
     return progress
 
 
 def metrics_of(progress: Sequence[Mapping[str, Any]], *, query_id: str, active: bool) -> JoinMetrics:
     """The metrics as they were after the last of these progress reports of a query."""
-    common = {"query_id": query_id, "active": active, **_spark_side(progress)}
+    known = {"query_id": query_id, "active": active, **_spark_side(progress)}
     reports = _reports(progress)
     if OBSERVED not in reports:
-        return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **common)
+        return JoinMetrics(results=0, batches=0, watermark_us=None, streams={}, half_joins={}, **known)
     last = reports[OBSERVED][0]
-    names_, plan = last["streams"], read_plan(last.get("plan"))
-    stages = [
-        [functools.partial(combined, names_, r["buckets"], plan) for r in told] for told in reports.values()
-    ]
-    latest = [told[0]() for told in stages]
-    observed = over_stages(latest)
-    if len(stages) > 1:  # Spark counts the rows of a stream twice if its times are read for another stage
-        common["rows_per_second"] = observed["batch_rows"] / (common["batch_seconds"][-1] or 1.0)
-    fed = [f for told in stages if (f := next((c for r in told if (c := r())["batch_rows"]), None))]
-    seen = _statistics(names_, observed, plan, last.get("said") or ())
-    newest = {n: s.newest_us for n, s in seen.streams.items()}
-    front = max((t for t in newest.values() if t is not None), default=None)
-    shared = {f.name: getattr(seen, f.name) for f in fields(Statistics)}
-    return JoinMetrics(
-        **shared,
-        **common,
-        buckets=observed["buckets"],
-        largest_bucket_share=max(_largest_share(names_, stage) for stage in latest),
-        state_bytes=observed["state_bytes"],
-        state_chunks=observed["state_chunks"],
-        rebuilds=observed["rebuilds"],
-        arena_hits=observed["arena_hits"],
-        hottest_key_share=max((f["hottest_key_rows"] / f["batch_rows"] for f in fed), default=0.0),
-        engine_seconds=observed["engine_us"] / 1e6,
-        state_seconds=observed["state_us"] / 1e6,
-        lag_us={n: None if t is None or front is None else front - t for n, t in newest.items()},
+    latest = [read(newest_first[0]["buckets"]) for newest_first in reports.values()]
+    if len(latest) > 1:  # Spark counts the rows of a stream twice if its times are read for another stage
+        rows = sum(load.rows for stage in latest for _, load in stage)
+        known["rows_per_second"] = rows / (known["batch_seconds"][-1] or 1.0)
+    return combined(
+        last["streams"],
+        as_tuples(json.loads(last["plan"])),
+        latest,
+        hottest_key_share=max(map(_hottest_share, latest, reports.values())),
         memory_limit=last.get("memory_limit"),
+        **known,
     )
 
 
 def _reports(progress: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """What each stage has told, newest first; the last stage at the end."""
-    told: dict[str, list[Mapping[str, Any]]] = {}
+    """What each stage has reported, newest first; the last stage at the end."""
+    reports: dict[str, list[Mapping[str, Any]]] = {}
     for batch in reversed(progress):
-        for name, report in (batch.get("observedMetrics") or {}).items():
-            mine = name == OBSERVED or name.removeprefix(f"{OBSERVED}.").isdigit()
-            if mine and report["buckets"]:
-                told.setdefault(name, []).append(report)
-    return {name: told[name] for name in sorted(told, key=lambda name: (name == OBSERVED, name))}
+        for name, reported in (batch.get("observedMetrics") or {}).items():
+            if _OURS.fullmatch(name) and reported["buckets"]:
+                reports.setdefault(name, []).append(reported)
+    return {name: reports[name] for name in sorted(reports, key=lambda name: (name == OBSERVED, name))}
 
 
-def _largest_share(streams: Sequence[str], values: Mapping[str, Any]) -> float:
-    live = sum(values[f"stream.{s}.live_rows"] or 0 for s in streams)
-    return values["largest_bucket_rows"] / live if live else 0.0
+def _hottest_share(latest: Sequence[Report], newest_first: Sequence[Mapping[str, Any]]) -> float:
+    """The hottest key's part in the latest batch of a stage that had rows."""
+    earlier = (read(reported["buckets"]) for reported in newest_first[1:])
+    for stage in itertools.chain([latest], earlier):
+        if rows := sum(load.rows for _, load in stage):
+            return max(load.hottest_key_rows for _, load in stage) / rows
+    return 0.0
 
 
 def _spark_side(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -312,70 +262,3 @@ def _spark_side(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "batch_seconds": tuple(p["durationMs"].get("triggerExecution", 0) / 1e3 for p in progress),
         "rows_per_second": float(progress[-1].get("processedRowsPerSecond") or 0.0),
     }
-
-
-def _statistics(
-    streams: Sequence[str],
-    values: Mapping[str, Any],
-    plan: Plan | None = None,
-    told: Sequence[str] = (),
-) -> Statistics:
-    """The join's statistics out of combined numbers, and what the first bucket says in words."""
-    tree = plan or tuple(streams)
-    words = json.loads(told[0]) if told else {}
-    return Statistics(
-        results=values["results"] or 0,
-        driver_switches=values["driver_switches"] or 0,
-        profile_probes=values["profile_probes"] or 0,
-        driven_rows=values["driven_rows"] or 0,
-        driver_streams=values["driver_streams"],
-        probe_orders=values["probe_orders"],
-        batches=values["batches"] or 0,
-        watermark_us=values["watermark_us"],
-        streams={
-            s: StreamStatistics(
-                **{n: _or_zero(n, values[f"stream.{s}.{n}"]) for n in _STREAM}, index=_index(s, values)
-            )
-            for s in streams
-        },
-        half_joins={(a, b): _half_join(a, b, values) for a, b in _pairs(tree)},
-        intermediates={
-            (name := label(node)): IntermediateStatistics(
-                **{n: values[f"intermediate.{name}.{n}"] or 0 for n in _INTERMEDIATE}
-            )
-            for node in intermediates(tree)
-        },
-        exact_again=values["exact_again"],
-        punctuations_out=values["punctuations_out"] or 0,
-        spilled_bytes=values["spilled_bytes"] or 0,
-        owed=values["owed"] or 0,
-        disk_decision=words.get("disk_decision", ""),
-        rationing=_rationing(values, words),
-    )
-
-
-def _half_join(a: str, b: str, values: Mapping[str, Any]) -> HalfJoinStatistics:
-    numbers = {n: values[f"half_join.{a}.{b}.{n}"] for n in _HALF_JOIN}
-    return HalfJoinStatistics(**{n: v if n == "allowance" else v or 0 for n, v in numbers.items()})
-
-
-def _rationing(values: Mapping[str, Any], first: Mapping[str, Any]) -> RationingStatistics | None:
-    if "adaptations" not in first:
-        return None
-    return RationingStatistics(
-        budget=values["budget"],
-        freshness_share=first["freshness_share"],
-        results_lost=values["results_lost"] or 0,
-        reason=first["reason"],
-        adaptations=tuple(Adapted(*a) for a in first["adaptations"]),
-        problem=first["problem"],
-    )
-
-
-def _index(stream: str, values: Mapping[str, Any]) -> str:
-    scanning = values[f"scanning.{stream}"] or 0
-    return "hash" if not scanning else "scan" if scanning == values["buckets"] else "mixed"
-
-
-def _or_zero(name: str, value: Any) -> Any:
-    return value if name in ("newest_us", "staleness_us") else value or 0

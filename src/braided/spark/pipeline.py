@@ -33,8 +33,9 @@ from braided.query.stream import Stream
 from braided.query.streaming import check_streaming
 from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.measures import OBSERVED, observation
-from braided.spark.plan import HANDED_ON, JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
+from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
+from braided.spark.restart import check_checkpoint
 from braided.spark.sessions.builder import check_session
 from braided.spark.sessions.workers import start_early
 from braided.spark.sources.heartbeat import Heartbeat, beats
@@ -42,6 +43,7 @@ from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import MAX_BUCKETS
 from braided.spark.wire.pack import Packer
+from braided.spark.wire.packed import Found, Packed, schema
 from braided.spark.wire.repack import Repacker, Teller
 from braided.spark.wire.schemas import in_arrow
 from braided.spark.wire.unpack import unpack
@@ -59,6 +61,7 @@ def join(
     buckets: int = DEFAULT_BUCKETS,
     late: Literal["drop", "flag"] = "drop",
     heartbeat: bool | None = None,
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """The join of DataFrames: streaming ones give a streaming DataFrame, batch ones a batch result.
 
@@ -68,18 +71,25 @@ def join(
     their stream in the column `late_stream`; else they are only counted.
     With `heartbeat` a batch is run every second even while all sources are silent; None: if merges may wait
     for that (`Memory(defer=True)`). It is a source of the query, and a checkpoint's sources are fixed.
+    With `checkpoint`, the folder that the query is to be started with, a query that cannot go on with what
+    is there is refused here, before Spark writes anything; else in the first batch.
     """
     plan = _plan(query, frames, buckets, late)
     ordered = [frames[name] for name in query.names]
+    if checkpoint is not None:
+        check_checkpoint(plan, checkpoint, ordered[0].sparkSession)
     if ordered[0].isStreaming:
         start_early(ordered[0].sparkSession)
     made: dict[PlanNode, DataFrame] = dict(
         zip(query.names, map(_watermarked, ordered, query.streams), strict=True)
     )
     for stage in plan.stages():
-        packed = [_packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs]
-        told = _told(stage, ordered, heartbeat) if ordered[0].isStreaming else []
-        made[stage.subplan.node] = _joined(stage, [*packed, *told])
+        sent = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
+        beating = []
+        if ordered[0].isStreaming and stage.first:
+            sent |= _told(stage, ordered)
+            beating = _beating(stage, ordered[0].sparkSession, heartbeat)
+        made[stage.subplan.node] = _joined(stage, [*(sent[n] for n in sorted(sent, key=_place)), *beating])
     result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
 
@@ -89,33 +99,52 @@ def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
     streams = len(plan.query.streams)
     stream = number < streams
     pack = Packer(plan, number) if stream else Repacker(target(plan, number), streams)
-    return df.mapInArrow(_callable(pack), PACKED)
+    return _sent(df, pack)
 
 
-def _told(plan: JoinPlan, frames: Sequence[DataFrame], heartbeat: bool | None) -> list[DataFrame]:
-    """For a first stage the newest times of the streams that it does not join itself; the heartbeat."""
+def _told(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFrame]:
+    """For a first stage the newest times of the streams that it does not join itself.
+
+    A stream without a time has none to tell; it is read all the same, for its place among the sources.
+    """
     streams, n = plan.query.streams, len(plan.query.streams)
+    return {
+        stream.name: _sent(
+            df.select(F.lit(True) if stream.time is None else F.col(_quoted(stream.time))),
+            Teller(stream, i, n, plan.buckets),
+        )
+        for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
+        if stream.name not in plan.subplan.streams
+    }
+
+
+def _beating(plan: JoinPlan, spark: SparkSession, heartbeat: bool | None) -> list[DataFrame]:
     memory = plan.query.memory
     if heartbeat is None:
         heartbeat = memory is not None and bool(memory.defer)
-    beating = [beats(frames[0].sparkSession)] if heartbeat and plan.first else []
-    return [beat.mapInArrow(_callable(Heartbeat(plan.buckets)), PACKED) for beat in beating] + [
-        df.select(F.col(f"`{stream.time}`")).mapInArrow(_callable(Teller(stream, i, n, plan.buckets)), PACKED)
-        for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
-        if plan.first and stream.name not in plan.subplan.streams and stream.time is not None
-    ]
+    return [_sent(beats(spark), Heartbeat(plan.buckets))] if heartbeat else []
+
+
+def _place(node: PlanNode) -> tuple[bool, str]:
+    """Where an input stands in a stage's union: what lower stages hand on, then streams by name.
+
+    Spark numbers the sources of a checkpoint as it meets them in the plan, from the left. A first stage comes
+    first and reads every stream, so the numbers depend on nothing but the streams' names: a query that gives
+    its streams in another order, or has another plan, and is refused, has not written into the logs of
+    another source.
+    """
+    return isinstance(node, str), str(node)
 
 
 def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
+    found = from_arrow_schema(schema(Found))
     if packed[0].isStreaming:
-        schema = JOINED if plan.stage.last else HANDED_ON
-        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), schema, "Append", "None")
+        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), found, "Append", "None")
         return joined.observe(observation(plan.stage), *_observations(plan))
     piecewise = not pyspark.__version__.startswith("4.0.")
-    schema = "blob binary" if plan.stage.last else "blob binary, leaves_us array<long>"
-    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), schema)
+    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), found)
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
@@ -255,7 +284,12 @@ def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
     """The stream with a watermark on its time; one that is there already is respected."""
     if not df.isStreaming or stream.time is None or _has_watermark(df):
         return df
-    return df.withWatermark(stream.time, f"{stream.lateness_us // 1000} milliseconds")
+    return df.withWatermark(_quoted(stream.time), f"{stream.lateness_us // 1000} milliseconds")
+
+
+def _quoted(column: str) -> str:
+    """A column's name as Spark reads it, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"
 
 
 def _has_watermark(df: DataFrame) -> bool:
@@ -282,8 +316,8 @@ def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
     """Mark `result_time` as event time, so that windowed aggregations can follow."""
     if plan.output.time_type is None or not result.isStreaming:
         return result
-    marked = F.col(f"`{RESULT_TIME}`").alias(RESULT_TIME, metadata={"spark.watermarkDelayMs": 0})
-    return result.select(*[marked if c == RESULT_TIME else F.col(f"`{c}`") for c in result.columns])
+    marked = F.col(RESULT_TIME).alias(RESULT_TIME, metadata={"spark.watermarkDelayMs": 0})
+    return result.select(*[marked if c == RESULT_TIME else F.col(_quoted(c)) for c in result.columns])
 
 
 def _observations(plan: JoinPlan) -> list[Any]:
@@ -292,12 +326,16 @@ def _observations(plan: JoinPlan) -> list[Any]:
     names = F.array(*(F.lit(name) for name in query.names))
     limit = [] if query.memory is None else [F.lit(query.memory.limit_bytes * plan.buckets)]
     return [
-        F.collect_list("metrics").alias("buckets"),
-        F.collect_list("said").alias("said"),
+        F.collect_list("report").alias("buckets"),
         F.first(names).alias("streams"),
         F.first(F.lit(json.dumps(query.tree))).alias("plan"),
         *(F.first(bytes_).alias("memory_limit") for bytes_ in limit),
     ]
+
+
+def _sent(df: DataFrame, packer: Packer | Repacker | Teller | Heartbeat) -> DataFrame:
+    """What a task sends to the buckets, as packed rows."""
+    return df.mapInArrow(_callable(packer), from_arrow_schema(schema(Packed)))
 
 
 def _callable(

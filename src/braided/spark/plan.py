@@ -19,14 +19,6 @@ from braided.query.subplans import Subplan, subplans
 
 BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM holds a blob several times
 LATE_COLUMN = "late_stream"
-PACKED = (
-    "bucket int, stream int, part int, seq int, "
-    "rows_in long, null_keys long, null_times long, newest_us long, "
-    "rows_before long, rows_upto long, rows_total long, dropped long, began_us long, "
-    "blob binary, leaves_us array<long>"
-)
-JOINED = "blob binary, metrics array<long>, said string"
-HANDED_ON = f"{JOINED}, leaves_us array<long>"  # by a stage that is not the last
 
 
 @dataclass(frozen=True)

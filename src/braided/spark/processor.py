@@ -40,19 +40,15 @@ class JoinProcessor(StatefulProcessor):
         """Process one bucket's rows of a micro-batch."""
         import pandas as pd  # noqa: PLC0415
 
-        from braided.spark.bucket import Bucket, Packed  # noqa: PLC0415
+        from braided.spark.bucket import Bucket  # noqa: PLC0415
         from braided.spark.wire.labels import labels  # noqa: PLC0415
+        from braided.spark.wire.packed import packed_frames  # noqa: PLC0415
 
         plan = _plan(self._plan_bytes)
-        packed = []
-        for frame in rows:
-            columns = [frame[name].astype(object).where(frame[name].notna(), None) for name in Packed._fields]
-            packed += [Packed(*row) for row in zip(*columns, strict=True)]
         number = labels(plan.buckets).index(int(key[0]))
         bucket = Bucket(plan, number, self, _query_id(), self._ahead_seconds)
-        for blob, numbers in bucket.run(packed):
-            handed = {} if plan.stage.last else {"leaves_us": [bucket.leaves_us]}
-            yield pd.DataFrame({"blob": [blob], "metrics": [numbers], "said": [bucket.said], **handed})
+        for found in bucket.run(packed_frames(rows)):
+            yield pd.DataFrame({name: [value] for name, value in found._asdict().items()})
         self._ahead_seconds += bucket.probing_seconds
 
     def close(self) -> None:

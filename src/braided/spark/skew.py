@@ -19,7 +19,7 @@ def hottest_rows(arrivals: Sequence[Arrival | None]) -> int:
             hashes = arrival.rows.hashes
             step = -(-len(hashes) // _SAMPLE)
             samples.append(hashes[::step])
-            weights.append(np.full(len(samples[-1]), len(hashes) / len(samples[-1])))
+            weights.append(np.full(len(samples[-1]), arrival.offered_rows / len(samples[-1])))
     if not samples:
         return 0
     _, which = np.unique(np.concatenate(samples), return_inverse=True)

@@ -27,7 +27,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The exact result of a query over tables of accepted rows, by nested loops; punctuations are no data."""
+    """Compute a query's exact result over tables of accepted rows, by nested loops, without punctuations."""
     streams = [_Rows(query, stream, _data(stream, tables[stream.name])) for stream in query.streams]
     candidates = _same_key(streams) if query.on is None else _equal_columns(query, streams)
     number = {stream.name: i for i, stream in enumerate(query.streams)}
@@ -37,7 +37,7 @@ def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def _data(stream: Stream, table: pa.Table) -> pa.Table:
-    """The rows that are no punctuations, without the columns that only these use."""
+    """Return the rows that are not punctuations, without the columns that only these use."""
     if stream.flag is None:
         return table
     kept = [flag is not True for flag in table[stream.flag].to_pylist()]
@@ -45,7 +45,7 @@ def _data(stream: Stream, table: pa.Table) -> pa.Table:
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """The rows of a table, counted; values compare by what they are (NaN equals NaN)."""
+    """Count the rows of a table by their values (NaN equals NaN)."""
     return Counter(zip(*map(_values, table.columns), strict=True))
 
 
@@ -121,7 +121,7 @@ def _equal_columns(query: JoinQuery, streams: Sequence[_Rows]) -> Iterator[tuple
 def _inside(
     pairs: Sequence[tuple[int, int, int, int]], streams: Sequence[_Rows], chosen: tuple[int, ...]
 ) -> bool:
-    """Whether a combination is within all bounds (of the first and the second, from, to) and windows."""
+    """Check a combination against all bounds (of the first and the second, from, to) and windows."""
     times = [rows.times[i] for rows, i in zip(streams, chosen, strict=True)]
     now = max(times)
     for first, second, low_us, high_us in pairs:

@@ -1,4 +1,4 @@
-"""Joins tested step by step, the way they run: push, look, save, restore, go on.
+"""Joins tested step by step, the way they run: push, check, save, restore, continue.
 
 >>> import braided as bd
 >>> query = bd.JoinQuery([
@@ -78,7 +78,7 @@ def end() -> Step:
 
 
 def expect_results(*rows: Row) -> Step:
-    """The results since the last such step are these, compared on the columns given."""
+    """Expect these results since the last such step, compared on the columns given."""
 
     def do_expect_results(run: Run) -> None:
         tables = [t for t in run.results if t.num_rows]
@@ -94,7 +94,7 @@ def expect_results(*rows: Row) -> Step:
 
 
 def expect_state(**rows: int) -> Step:
-    """The streams hold so many rows."""
+    """Expect the streams to hold these numbers of rows."""
 
     def do_expect_state(run: Run) -> None:
         held = {name: run.join.stats().streams[name].live_rows for name in rows}
@@ -104,7 +104,7 @@ def expect_state(**rows: int) -> Step:
 
 
 def expect_late(**rows: int) -> Step:
-    """So many late rows were handed back since the last such step."""
+    """Expect these numbers of late rows since the last such step."""
 
     def do_expect_late(run: Run) -> None:
         late = run.join.late()
@@ -124,7 +124,7 @@ def snapshot() -> Step:
 
 
 def restore() -> Step:
-    """Go on from the saved state, in a new join."""
+    """Continue from the saved state, in a new join."""
 
     def do_restore(run: Run) -> None:
         assert run.saved is not None, "restore() needs a snapshot() before it"

@@ -1,34 +1,39 @@
-"""What is drawn over time: the same charts for the page and for the report."""
+"""What is shown of some batches: the same charts, table and numbers in terminal, page and report."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias
 
+from braided.policies.numbers import Plot, Unit
 from braided.view import words
-from braided.view.records import INTERMEDIATES, Record
+from braided.view.records import SHOWN, Record, Shown
 
-Unit: TypeAlias = Literal["rows", "bytes", "seconds", "share"]
-Values: TypeAlias = tuple[float | None, ...]
-_Joined: TypeAlias = Callable[[Sequence[float]], float]
+Series: TypeAlias = dict[str, Sequence[float | None]]
 
 MOST_POINTS = 400
 _MOST_LINES = 8
+_ADAPTATIONS = Plot("Adaptations so far", "Nothing was decided anew.")
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over time (or areas on top of each other), and a limit; `nothing` is said if there is no line."""
+    """Lines over time (or areas on top of each other), and a limit; `nothing` is said if there is no line.
+
+    Lines `by_name` are of streams, half-joins or intermediates; the others are the join's own.
+    """
 
     title: str
     unit: Unit
     times: tuple[float, ...]
-    series: Mapping[str, Values]
+    series: Series
     stacked: bool = False
     limit: float | None = None
     nothing: str = ""
+    by_name: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values."""
@@ -37,122 +42,70 @@ class Chart:
 
 def charts_of(records: Sequence[Record]) -> list[Chart]:
     """All charts of these batches; those with nothing to draw come last."""
-    return sorted(_all(records), key=lambda chart: not chart.series)
+    return sorted([*plotted(records), _adaptations(records)], key=lambda chart: not chart.series)
 
 
-def _all(records: Sequence[Record]) -> list[Chart]:
-    return [
-        _chart("Rows in, a second", "rows", records, {"rows": [r.rows_per_second for r in records]}),
-        _chart("Results, a second", "rows", records, {"results": [r.results_per_second for r in records]}),
-        _chart("Seconds a batch", "seconds", records, _batch(records), joined=max),
-        _chart("State", "bytes", records, _state(records), joined=max, stacked=True, limit=_budget(records)),
-        _chart("Behind the newest stream", "seconds", records, _lag(records), joined=max),
-        _chart("Spilled", "bytes", records, _spilled(records), joined=max, nothing="Nothing went to disk."),
-        _chart(
-            "Budget spent on freshness",
-            "share",
-            records,
-            _freshness(records),
-            nothing="Probes are not rationed: every result is as fresh as its rows.",
-        ),
-        _chart(
-            "Probes allowed a batch",
-            "rows",
-            records,
-            _allowances(records),
-            nothing="Probes are not rationed.",
-        ),
-        _chart(
-            "Adaptations so far",
-            "rows",
-            records,
-            _adaptations(records),
-            joined=max,
-            nothing="Nothing was decided anew.",
-        ),
-    ]
+def plotted(records: Sequence[Record]) -> list[Chart]:
+    """The charts of declared numbers."""
+    plots = dict.fromkeys(shown.number.plot for shown in SHOWN)
+    return [_chart(plot, records) for plot in plots if plot is not None]
 
 
-def _batch(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    return {"it took": [r.seconds for r in records], "a row waited at most": [r.latency for r in records]}
+def _chart(plot: Plot, records: Sequence[Record]) -> Chart:
+    drawn = [shown for shown in SHOWN if shown.number.plot == plot]
+    limits = [shown for shown in SHOWN if shown.number.limit_of == plot]
+    series = {name: line for shown in drawn for name, line in _lines(shown, records).items()}
+    limit = next((records[-1].values(shown)[""] for shown in limits if records), None)
+    unit: Unit = "seconds" if drawn[0].number.unit == "us" else drawn[0].number.unit
+    chart = _thinned(plot, unit, records, series)
+    return replace(chart, limit=limit, by_name=drawn[0].of not in ("batch", "join"))
 
 
-def _state(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    lines: dict[str, list[float | None]] = {
-        name: [r.streams[name].live_bytes if name in r.streams else None for r in records]
-        for name in stream_names(records)
+def _lines(shown: Shown, records: Sequence[Record]) -> Series:
+    """A number's lines, the largest if there are many; none of nothing where the chart says so in words."""
+    number = shown.number
+    values = [record.values(shown) for record in records]
+    lines = {
+        key: [number.in_units(v.get(key)) for v in values]
+        for key in dict.fromkeys(k for v in values for k in v)
     }
-    if any(r.intermediate_bytes for r in records):
-        lines[INTERMEDIATES] = [r.intermediate_bytes for r in records]
-    return lines
+    nothing = (None, number.default) if number.plot and number.plot.nothing else (None,)
+    lines = {key: line for key, line in lines.items() if any(v not in nothing for v in line)}
+    most = sorted(lines, key=lambda key: -max(v or 0 for v in lines[key]))[:_MOST_LINES]
+    return {key or number.line: line for key, line in lines.items() if key in most}
 
 
-def _budget(records: Sequence[Record]) -> float | None:
-    return records[-1].budget_bytes if records else None
+def _adaptations(records: Sequence[Record]) -> Chart:
+    counts = list(itertools.accumulate(len(record.adaptations) for record in records))
+    series: Series = {"adaptations": counts} if any(counts) else {}
+    return _thinned(_ADAPTATIONS, "rows", records, series)
 
 
-def _lag(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    return {name: [_seconds(r, name) for r in records] for name in stream_names(records)}
-
-
-def _seconds(record: Record, name: str) -> float | None:
-    lag_us = record.streams[name].lag_us if name in record.streams else None
-    return None if lag_us is None else lag_us / 1e6
-
-
-def _spilled(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    return {"on disk": [r.spilled_bytes for r in records]} if any(r.spilled_bytes for r in records) else {}
-
-
-def _freshness(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    shares = [r.freshness_share for r in records]
-    return {"freshness": shares} if any(s is not None for s in shares) else {}
-
-
-def _allowances(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    """The half-joins that may probe most."""
-    peaks: dict[str, int] = {}
-    for record in records:
-        for name, allowed in record.allowances.items():
-            peaks[name] = max(allowed, peaks.get(name, 0))
-    most = sorted(peaks, key=lambda name: -peaks[name])[:_MOST_LINES]
-    return {name: [r.allowances.get(name) for r in records] for name in most}
-
-
-def _adaptations(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    counts: list[float | None] = []
-    total = 0
-    for record in records:
-        total += len(record.adaptations)
-        counts.append(total)
-    return {"adaptations": counts} if total else {}
-
-
-def stream_names(records: Iterable[Record]) -> list[str]:
-    """All streams, in the query's order."""
-    return list(dict.fromkeys(name for r in records for name in r.streams))
-
-
-def _chart(
-    title: str,
-    unit: Unit,
-    records: Sequence[Record],
-    series: Mapping[str, Sequence[float | None]],
-    *,
-    joined: _Joined = statistics.fmean,
-    **options: Any,
-) -> Chart:
-    """A chart of at most `MOST_POINTS` points: neighbours become their mean, or the largest of them."""
+def _thinned(plot: Plot, unit: Unit, records: Sequence[Record], series: Series) -> Chart:
+    """A chart of at most `MOST_POINTS` points."""
     step = -(-len(records) // MOST_POINTS) or 1
     starts = range(0, len(records), step)
     times = tuple(records[min(i + step, len(records)) - 1].when for i in starts)
-    thin = {name: tuple(_one(v[i : i + step], joined) for i in starts) for name, v in series.items()}
-    return Chart(title, unit, times, thin, **options)
+    thin: Series = {n: tuple(_one(v[i : i + step], plot) for i in starts) for n, v in series.items()}
+    return Chart(plot.title, unit, times, thin, plot.stacked, nothing=plot.nothing)
 
 
-def _one(values: Sequence[float | None], joined: _Joined) -> float | None:
+def _one(values: Sequence[float | None], plot: Plot) -> float | None:
     known = [v for v in values if v is not None]
-    return joined(known) if known else None
+    if not known:
+        return None
+    return max(known) if plot.peaks else statistics.fmean(known)
+
+
+def table(last: Record) -> list[list[str]]:
+    """The streams after a batch: titles first, then a row for each."""
+    columns = [shown for shown in SHOWN if shown.number.column]
+    rows = [["stream", "rows/s", *(shown.number.column for shown in columns)]]
+    for name, s in last.streams.items():
+        rate = "" if s.rows is None or not last.seconds else words.count(s.rows / last.seconds)
+        cells = [(getattr(s, shown.name), shown.number.unit) for shown in columns]
+        rows.append([name, rate, *("" if v is None else words.formatted(v, unit) for v, unit in cells)])
+    return rows
 
 
 def summary(records: Sequence[Record]) -> list[tuple[str, str]]:

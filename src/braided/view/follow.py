@@ -51,7 +51,7 @@ def follow(streaming: StreamingQuery, *, journal: Path | None = None, show: Show
 
 
 class Newcomers:
-    """For a `show` that tells each batch once: what a journal knew before the first call was told then."""
+    """The batches a `show` has not reported; those in the journal at the first call count as reported."""
 
     def __init__(self) -> None:
         self._told: int | None = None
@@ -74,7 +74,7 @@ class _Followed:
         self._latest = ""
 
     def look(self, *, always: bool) -> bool:
-        """Take up batches that are new; whether there were any (or this is the last look)."""
+        """Take up new batches; return whether there were any (or this is the last look)."""
         latest = self._streaming.lastProgress
         if not always and (latest is None or latest.json == self._latest):
             return False
@@ -86,7 +86,7 @@ class _Followed:
         return always or bool(new)
 
     def why(self) -> str:
-        """What keeps the join from producing."""
+        """Return what keeps the join from producing."""
         from braided.spark.diagnosis import why  # noqa: PLC0415  (needs pyspark)
 
         return why(self._streaming)

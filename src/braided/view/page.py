@@ -24,7 +24,7 @@ from typing import Any
 
 from braided.query.errors import InvalidType, InvalidValue
 from braided.view import prometheus
-from braided.view.charts import charts_of, summary
+from braided.view.charts import charts_of, summary, table
 from braided.view.records import Record, ViewFailed
 
 HOST = "127.0.0.1"
@@ -102,12 +102,12 @@ class _Server(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
 
     def server_bind(self) -> None:
-        """Without looking this host's name up, as `HTTPServer` does."""
+        """Bind without looking up this host's name, as `HTTPServer` would."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error."""
+        """Ignore a browser that goes away."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, *_: Any) -> None:
-        """The terminal is the user's."""
+        """Log nothing: the terminal is the user's."""
 
     def _is_for_us(self) -> bool:
         port = self.server.server_port
@@ -194,6 +194,7 @@ def _data(records: Sequence[Record], why: str) -> dict[str, Any]:
     return {
         "why": why,
         "summary": summary(records),
+        "table": table(records[-1]) if records else [],
         "charts": [chart.to_dict() for chart in charts_of(records)],
         "adaptations": adapted[: -_ADAPTATIONS - 1 : -1],
         "records": [record.to_dict() for record in records],

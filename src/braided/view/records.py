@@ -7,22 +7,28 @@ is not known (a restart without a journal, or a batch whose report was lost) the
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+from braided.policies.numbers import Number, Plot, declared, number
+from braided.policies.statistics import (
+    HalfJoinStatistics,
+    IntermediateStatistics,
+    JoinMetrics,
+    RationingStatistics,
+    StreamStatistics,
+)
 from braided.query.errors import BraidedError, InvalidValue
 
-if TYPE_CHECKING:
-    from braided.policies.statistics import StreamStatistics
-    from braided.spark.measures import JoinMetrics
-
 JOURNAL = "journal.jsonl"
-INTERMEDIATES = "intermediates"
+_BATCH = Plot("Seconds a batch")
+_given = functools.partial(number, adds="", default=MISSING)
 
 
 def usual_journal(checkpoint: Path) -> Path:
@@ -35,53 +41,103 @@ class ViewFailed(BraidedError, OSError):
 
 
 @dataclass(frozen=True)
-class StreamRecord:
-    """One stream: `rows` of this batch; `total_rows` and `late_rows` since the start; what is held now.
+class StreamRecord(StreamStatistics):
+    """One stream: its statistics after the batch, its rows of this batch, and how far it lies behind."""
 
-    `newest_us` is its newest time, `lag_us` how far that lies behind the newest of all streams.
-    """
+    rows: int | None = number("rows of the latest batch", default=None)
+    lag_us: int | None = number(
+        "how far behind the newest stream",
+        unit="us",
+        default=None,
+        prometheus="braided_lag_seconds",
+        column="behind",
+        plot=Plot("Behind the newest stream"),
+    )
 
-    rows: int | None = None
-    total_rows: int = 0
-    late_rows: int = 0
-    newest_us: int | None = None
-    lag_us: int | None = None
-    live_rows: int = 0
-    live_bytes: int = 0
-    spilled_rows: int = 0
-    index: str = "hash"
+    @property
+    def total_rows(self) -> int:
+        """Rows since the start."""
+        return self.rows_in
+
+
+def _of_join(name: str, unknown: Any = None) -> Any:
+    """A number of the join, as an attribute of a record."""
+    return property(lambda record: record.numbers.get(name, unknown))
+
+
+def _sum(name: str, *parts: str) -> Any:
+    """A number of all streams or intermediates."""
+
+    def total(record: Record) -> int:
+        return sum(values[name] for part in parts for values in record.parts(part).values())
+
+    return property(total)
+
+
+class Shown(NamedTuple):
+    """A number that is shown somewhere: what it is of, its name and its declaration."""
+
+    of: str
+    name: str
+    number: Number
 
 
 @dataclass(frozen=True)
 class Record:
     """A finished batch of a query.
 
-    `when` is its end, in seconds since 1970; `seconds` how long it took. `latency` is how long a row waited
-    at most for its results where batches follow each other at once: the batch before it had just begun.
-    `rows` and `results` are of this batch. `allowances` are rationed probes, by "probing->probed".
-    `budget_bytes` is the `Memory` budget; `adaptations` says in words what was decided anew.
+    `when` is its end, in seconds since 1970. `latency` is how long a row waited at most for its results where
+    batches follow each other at once: the batch before it had just begun. `rows` and `results` are of this
+    batch. `numbers` are those of the join after it (see `JoinMetrics`, and `RationingStatistics` where probes
+    are rationed), without those that are None; `half_joins` (by "probing->probed") and `intermediates` have
+    the numbers that are shown. `adaptations` says in words what was decided anew. `state_rows` and
+    `state_bytes` are what can be found without reading from disk, with intermediates.
     """
 
     query: str
-    batch: int
-    when: float
-    seconds: float
-    latency: float
-    rows: int
-    results: int | None
-    total_results: int
-    batches: int
-    watermark_us: int | None = None
+    batch: int = _given("number of the latest batch", prometheus="braided_batch_id")
+    when: float = _given("when it ended", unit="seconds", prometheus="braided_batch_end_timestamp_seconds")
+    seconds: float = _given(
+        "how long the latest batch took",
+        unit="seconds",
+        prometheus="braided_batch_seconds",
+        plot=_BATCH,
+        line="it took",
+    )
+    latency: float = _given(
+        "how long a row waited at most",
+        unit="seconds",
+        prometheus="braided_latency_seconds",
+        plot=_BATCH,
+        line="a row waited at most",
+    )
+    rows: int = _given("rows of the latest batch")
+    results: int | None = _given("results of the latest batch")
+    numbers: Mapping[str, Any] = field(default_factory=dict)
     streams: Mapping[str, StreamRecord] = field(default_factory=dict)
-    intermediate_rows: int = 0
-    intermediate_bytes: int = 0
-    spilled_bytes: int = 0
-    budget_bytes: int | None = None
+    half_joins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    intermediates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     driver_streams: tuple[str, ...] = ()
-    allowances: Mapping[str, int] = field(default_factory=dict)
-    probe_budget: int | None = None
-    freshness_share: float | None = None
     adaptations: tuple[str, ...] = ()
+
+    total_results = _of_join("results", 0)
+    batches = _of_join("batches", 0)
+    watermark_us = _of_join("watermark_us")
+    spilled_bytes = _of_join("spilled_bytes", 0)
+    budget_bytes = _of_join("memory_limit")
+    probe_budget = _of_join("budget")
+    freshness_share = _of_join("freshness_share")
+    late_rows = _sum("late_rows", "streams")
+    spilled_rows = _sum("spilled_rows", "streams")
+    intermediate_rows = _sum("live_rows", "intermediates")
+    intermediate_bytes = _sum("live_bytes", "intermediates")
+    state_rows = _sum("live_rows", "streams", "intermediates")
+    state_bytes = _sum("live_bytes", "streams", "intermediates")
+
+    @property
+    def allowances(self) -> dict[str, int]:
+        """Rationed probes, by half-join."""
+        return {name: h["allowance"] for name, h in self.half_joins.items() if "allowance" in h}
 
     @property
     def rows_per_second(self) -> float:
@@ -95,45 +151,57 @@ class Record:
             return None
         return self.results / self.seconds if self.seconds else 0.0
 
-    @property
-    def state_bytes(self) -> int:
-        """What can be found without reading from disk, with intermediates."""
-        return sum(s.live_bytes for s in self.streams.values()) + self.intermediate_bytes
+    def values(self, shown: Shown) -> dict[str, Any]:
+        """A number's values by the name of what it is of; the batch and the join have none."""
+        if shown.of == "batch":
+            return {"": getattr(self, shown.name)}
+        if shown.of == "join":
+            return {"": self.numbers.get(shown.name)}
+        return {name: part.get(shown.name) for name, part in self.parts(f"{shown.of}s").items()}
 
-    @property
-    def state_rows(self) -> int:
-        """The same in rows."""
-        return sum(s.live_rows for s in self.streams.values()) + self.intermediate_rows
-
-    @property
-    def spilled_rows(self) -> int:
-        """Rows of all streams on disk."""
-        return sum(s.spilled_rows for s in self.streams.values())
-
-    @property
-    def late_rows(self) -> int:
-        """Late rows of all streams since the start."""
-        return sum(s.late_rows for s in self.streams.values())
+    def parts(self, name: str) -> dict[str, Mapping[str, Any]]:
+        """The numbers of all streams, half-joins or intermediates."""
+        parts = getattr(self, name).items()
+        return {key: vars(part) if isinstance(part, StreamRecord) else part for key, part in parts}
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values."""
-        values = dataclasses.asdict(self)
-        return {**values, "driver_streams": list(self.driver_streams), "adaptations": list(self.adaptations)}
+        values = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
+        return {**values, "streams": {name: dict(values) for name, values in self.parts("streams").items()}}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Record:
         """A record out of what `to_dict` gives; fields of later versions are left out."""
-        own = {f.name: values[f.name] for f in dataclasses.fields(cls) if f.name in values}
-        of_stream = {f.name for f in dataclasses.fields(StreamRecord)}
+        own = {**_fields(cls, values), "numbers": values["numbers"]}
         own["streams"] = {
-            name: StreamRecord(**{n: v for n, v in s.items() if n in of_stream})
-            for name, s in own.get("streams", {}).items()
+            name: StreamRecord(**_fields(StreamRecord, s)) for name, s in values["streams"].items()
         }
-        own |= {name: tuple(own.get(name, ())) for name in ("driver_streams", "adaptations")}
+        own |= {name: tuple(values[name]) for name in ("driver_streams", "adaptations")}
         return cls(**own)
 
 
-_NOTHING = Record("", -1, 0.0, 0.0, 0.0, 0, 0, 0, 0)
+def _fields(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f.name: values[f.name] for f in dataclasses.fields(kind) if f.name in values}
+
+
+_DERIVED = {
+    "rows_per_second": Number("rows a second", "", plot=Plot("Rows in, a second", peaks=False), line="rows"),
+    "results_per_second": Number(
+        "results a second", "", plot=Plot("Results, a second", peaks=False), line="results"
+    ),
+    "state_bytes": Number("all that is held in memory", "", "bytes", prometheus="braided_state_bytes"),
+}
+_DECLARED: tuple[tuple[str, Mapping[str, Number]], ...] = (
+    ("batch", _DERIVED),
+    ("batch", declared(Record)),
+    ("stream", declared(StreamRecord)),
+    ("intermediate", declared(IntermediateStatistics)),
+    ("join", declared(JoinMetrics)),
+    ("join", declared(RationingStatistics)),
+    ("half_join", declared(HalfJoinStatistics)),
+)
+SHOWN = tuple(Shown(of, name, n) for of, numbers in _DECLARED for name, n in numbers.items() if n.shown)
+_NOTHING = Record("", -1, 0.0, 0.0, 0.0, 0, 0)
 
 
 def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record | None = None) -> Record:
@@ -151,36 +219,37 @@ def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record 
     if not metrics.batches:
         return _unreported(spark, metrics.query_id, before)
     base = _base(spark["batch"], before)
-    streams = {n: _stream(s, metrics.lag_us.get(n), _rows(n, base)) for n, s in metrics.streams.items()}
+    streams = {name: _stream(name, s, metrics, base) for name, s in metrics.streams.items()}
     if base is not None:  # Spark counts a source that is read for several stages more than once
         spark["rows"] = sum(s.rows or 0 for s in streams.values())
-    rationing, between = metrics.rationing, metrics.intermediates.values()
+    half_joins = {f"{a}->{b}": _shown(h) for (a, b), h in metrics.half_joins.items()}
     return Record(
         **spark,
         query=metrics.query_id,
         results=None if base is None else metrics.results - base.total_results,
-        total_results=metrics.results,
-        batches=metrics.batches,
-        watermark_us=metrics.watermark_us,
+        numbers=_numbers(metrics) | (_numbers(metrics.rationing) if metrics.rationing else {}),
         streams=streams,
-        intermediate_rows=sum(i.live_rows for i in between),
-        intermediate_bytes=sum(i.live_bytes for i in between),
-        spilled_bytes=metrics.spilled_bytes,
-        budget_bytes=metrics.memory_limit,
+        half_joins={name: numbers for name, numbers in half_joins.items() if numbers},
+        intermediates={name: _shown(i) for name, i in metrics.intermediates.items()},
         driver_streams=metrics.driver_streams,
-        allowances={
-            f"{a}->{b}": h.allowance for (a, b), h in metrics.half_joins.items() if h.allowance is not None
-        },
-        probe_budget=rationing.budget if rationing else None,
-        freshness_share=rationing.freshness_share if rationing else None,
         adaptations=tuple(_adaptations(metrics, before)),
     )
+
+
+def _numbers(part: object) -> dict[str, Any]:
+    """What is known and is no object of its own."""
+    values = {name: getattr(part, name) for name in declared(type(part))}
+    return {name: v for name, v in values.items() if v is not None and not isinstance(v, tuple)}
+
+
+def _shown(part: object) -> dict[str, Any]:
+    return {name: v for name, v in _numbers(part).items() if declared(type(part))[name].shown}
 
 
 def _unreported(spark: Mapping[str, Any], query: str, before: Record | None) -> Record:
     """A batch before any in which buckets said something: after a restart there may be one without rows."""
     if before is None:
-        return Record(**spark, query=query, results=0, total_results=0, batches=0)
+        return Record(**spark, query=query, results=0)
     streams = {name: dataclasses.replace(s, rows=0) for name, s in before.streams.items()}
     return dataclasses.replace(before, **spark, results=0, streams=streams, adaptations=())
 
@@ -192,23 +261,9 @@ def _base(batch: int, before: Record | None) -> Record | None:
     return None if batch else _NOTHING
 
 
-def _rows(stream: str, base: Record | None) -> int | None:
-    """A stream's rows before this batch."""
-    return None if base is None else base.streams.get(stream, StreamRecord()).total_rows
-
-
-def _stream(s: StreamStatistics, lag_us: int | None, base: int | None) -> StreamRecord:
-    return StreamRecord(
-        rows=None if base is None else s.rows_in - base,
-        total_rows=s.rows_in,
-        late_rows=s.late_rows,
-        newest_us=s.newest_us,
-        lag_us=lag_us,
-        live_rows=s.live_rows,
-        live_bytes=s.live_bytes,
-        spilled_rows=s.spilled_rows,
-        index=s.index,
-    )
+def _stream(name: str, s: StreamStatistics, metrics: JoinMetrics, base: Record | None) -> StreamRecord:
+    rows = None if base is None else s.rows_in - base.streams.get(name, StreamRecord()).rows_in
+    return StreamRecord(**vars(s), rows=rows, lag_us=metrics.lag_us.get(name))
 
 
 def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
@@ -285,12 +340,12 @@ class Journal:
 
     def _lines(self) -> Iterator[Record | str]:
         *whole, _ = self._bytes().split(b"\n")
-        for number, line in enumerate(whole, start=1):
+        for at, line in enumerate(whole, start=1):
             try:
                 yield _parsed(line)
             except (ValueError, LookupError, TypeError, AttributeError):
                 raise InvalidValue(
-                    f"{self.path}: line {number} is no record of a batch; is this a journal? "
+                    f"{self.path}: line {at} is no record of a batch; is this a journal? "
                     "if so, take that line out"
                 ) from None
 

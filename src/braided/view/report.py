@@ -33,7 +33,7 @@ def report(records: Sequence[Record], query_text: str, to: Path) -> Path:
 def report_of(path: Path, to: Path | None = None) -> Path:
     """Write the report of a journal, or of the one in a folder or in a job's checkpoint.
 
-    It goes beside the journal, unless said otherwise.
+    It goes beside the journal by default.
     """
     journal = next((j for j in (path / JOURNAL, usual_journal(path)) if j.is_file()), path)
     if not journal.is_file():

@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 from xml.etree.ElementTree import Element, SubElement
 
-from braided.view.charts import Chart, Unit
-from braided.view.words import count, moment, size, span
+from braided.policies.numbers import Unit
+from braided.view.charts import Chart
+from braided.view.words import formatted, moment
 
 _WIDTH, _HEIGHT = 480, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 8, 12, 22
 _COLOURS = 8
 _TICKS = 4
 _SPANS = (86_400, 3_600, 60)
-_DOTS = 60  # so many batches are shown one by one
+_DOTS = 60  # up to this number, batches are drawn one by one
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
 
 _Point: TypeAlias = tuple[float, float, float]  # x, bottom, top
@@ -124,15 +125,6 @@ def _clock(seconds: float, chart: Chart) -> str:
     """A time of day; the date, too, if the chart spans more than one."""
     first, last, here = moment(chart.times[0]), moment(chart.times[-1]), moment(seconds)
     return here[:-3] if first[:10] != last[:10] else here[11:]
-
-
-def formatted(value: float, unit: Unit) -> str:
-    """A value at an axis."""
-    if unit == "share":
-        return f"{100 * value:.3g} %"
-    if unit == "rows":
-        return f"{value:.3g}" if value < 10 else count(value)
-    return {"bytes": size, "seconds": span}[unit](value)
 
 
 def ceiling(top: float, unit: Unit) -> float:

@@ -15,9 +15,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from braided.view.charts import Chart, plotted, table
 from braided.view.follow import Newcomers, Show
 from braided.view.records import Record
-from braided.view.words import count, moment, plain, size, span
+from braided.view.words import count, formatted, moment, plain, size, span
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH = 40
@@ -83,50 +84,47 @@ def view(records: Sequence[Record], why: str) -> RenderableType:
 
 
 def _streams(last: Record) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("stream")
-    for title in ("rows/s", "rows", "late", "behind", "held", "bytes", "on disk"):
-        table.add_column(title, justify="right")
-    for name, s in last.streams.items():
-        rate = "" if s.rows is None or not last.seconds else count(s.rows / last.seconds)
-        behind = "" if s.lag_us is None else span(s.lag_us / 1e6)
-        numbers = (rate, count(s.total_rows), count(s.late_rows), behind, count(s.live_rows))
-        table.add_row(
-            Text(plain(name), style="bold"), *numbers, size(s.live_bytes), count(s.spilled_rows) or ""
-        )
-    return table
+    titles, *rows = table(last)
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    for title in titles:
+        shown.add_column(title, justify="left" if title == titles[0] else "right")
+    for name, *cells in rows:
+        shown.add_row(Text(plain(name), style="bold"), *cells)
+    return shown
 
 
 def _lines(records: Sequence[Record]) -> Table:
     """Sparklines, and what was decided."""
-    last, recent = records[-1], records[-_WIDTH:]
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    out = last.results_per_second
-    _add(table, "rows in/s", count(last.rows_per_second), [r.rows_per_second for r in recent])
-    _add(table, "results/s", "?" if out is None else count(out), [r.results_per_second for r in recent])
-    _add(table, "batch", span(last.seconds), [r.seconds for r in recent])
-    _add(table, "state", _state(last), [float(r.state_bytes) for r in recent])
-    if any(r.spilled_bytes for r in recent):
-        _add(table, "spilled", size(last.spilled_bytes), [float(r.spilled_bytes) for r in recent])
-    table.add_row(
+    last = records[-1]
+    shown = Table.grid(padding=(0, 2))
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column()
+    for chart in plotted(records[-_WIDTH:]):
+        if chart.series and (chart.stacked or not chart.by_name):
+            shown.add_row(chart.title, _sparks(chart))
+    shown.add_row(
         "results",
         Text(f"{last.total_results:,} in {last.batches:,} batch{'' if last.batches == 1 else 'es'}"),
     )
     if last.watermark_us is not None:
-        table.add_row("watermark", Text(f"{moment(last.watermark_us / 1e6)} UTC"))
+        shown.add_row("watermark", Text(f"{moment(last.watermark_us / 1e6)} UTC"))
     if last.driver_streams:
-        table.add_row("driver streams", Text(plain(" > ".join(last.driver_streams))))
+        shown.add_row("driver streams", Text(plain(" > ".join(last.driver_streams))))
     if last.allowances:
-        table.add_row("may probe", Text(plain(_allowances(last))))
+        shown.add_row("may probe", Text(plain(_allowances(last))))
     for number, adapted in enumerate(_adapted(records)):
-        table.add_row("" if number else "adaptations", Text(plain(adapted)))
-    return table
+        shown.add_row("" if number else "adaptations", Text(plain(adapted)))
+    return shown
 
 
-def _add(table: Table, name: str, now: str, values: Sequence[float | None]) -> None:
-    table.add_row(name, Text.assemble((sparkline(values), "cyan"), "  ", now))
+def _sparks(chart: Chart) -> Text:
+    """The first line, or the sum of those that stand on each other."""
+    lines = list(chart.series.values())
+    points = zip(*(lines if chart.stacked else lines[:1]), strict=True)
+    totals = [sum(v or 0 for v in point) if any(v is not None for v in point) else None for point in points]
+    now = "?" if totals[-1] is None else formatted(totals[-1], chart.unit)
+    limit = "" if chart.limit is None else f" of {formatted(chart.limit, chart.unit)}"
+    return Text.assemble((sparkline(totals), "cyan"), f"  {now}{limit}")
 
 
 def _adapted(records: Sequence[Record]) -> list[str]:

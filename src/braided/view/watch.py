@@ -29,7 +29,7 @@ def watch(
     quiet: bool = False,
     every: float = 0.5,
 ) -> None:
-    """Until the query ends; Ctrl-C ends watching only. `query` is explained in the journal.
+    """Watch until the query ends; Ctrl-C ends watching only. `query` is explained in the journal.
 
     With `quiet` nothing is shown in the terminal.
     """

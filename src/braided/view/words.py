@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from braided.policies.numbers import Unit
+
 
 def count(number: float) -> str:
     """A number of rows, short from a million on."""
@@ -31,6 +33,15 @@ def span(seconds: float) -> str:
         if seconds >= unit:
             return f"{seconds / unit:.3g} {name}"
     return f"{seconds * 1e3:.0f} ms" if seconds else "0 s"
+
+
+def formatted(value: float, unit: Unit) -> str:
+    """A value in its unit; a few rows with what is left of one (at an axis, or as a rate)."""
+    if unit == "share":
+        return f"{100 * value:.3g} %"
+    if unit == "rows":
+        return f"{value:.3g}" if value < 10 else count(value)
+    return size(value) if unit == "bytes" else span(value / 1e6 if unit == "us" else value)
 
 
 def moment(seconds: float) -> str:

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators.inputs import Input, described, leaf
 from braided.engine.operators.layout import Layout, check_key_types
 from braided.engine.operators.mjoin import Buffer, Learned, Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.side import BOTTOMLESS_US, Allocate, Mark, Rows, SideState, in_memory
+from braided.engine.sides.side import Allocate, Mark, Rows, SideState, in_memory
 from braided.engine.sides.storable import no_rows
-from braided.policies.arrays import Bools
 from braided.policies.choice import Policies
 from braided.policies.decisions import Rations, Turn
 from braided.policies.rationing import Known
@@ -36,35 +35,27 @@ from braided.query.subplans import Subplan, whole
 Arriving = dict[Plan, Rows | None]  # what is to be stored, by input
 Found = tuple[Sequence[SideState], Positions]  # combinations, and the states that their rows are in
 RationOperator = Callable[[tuple[Plan, ...], Turn], Rations | None]
-_PIECE_ROWS = 1 << 18
+PIECE_ROWS = 1 << 18
 
 
-class Watch(Protocol):
-    """Is told what operators, by number, take in and find, and finds what they owe."""
+@dataclass(frozen=True)
+class Hooks:
+    """Who is told what operators, by number, take in and find, and who says what they owe and may probe."""
 
-    def arrived(self, operator: int, place: int, rows: Rows) -> None:
-        """Rows arrive at an input."""
-
-    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
-        """An operator has found combinations that hold."""
-
-    def merged(self, operator: int) -> Iterator[Found]:
-        """What an operator finds besides: combinations with rows that are not in memory."""
+    arrived: Sequence[Callable[[int, int, Rows], None]] = ()
+    found: Sequence[Callable[[int, Sequence[SideState], Positions], None]] = ()
+    owed: Sequence[Callable[[int], Iterator[Found]]] = ()
+    allow: RationOperator | None = None
 
 
 class Tree:
-    """The operators of one plan, producers first, and the states of all their inputs.
-
-    `state_windows` say how many rows a state holds between batches, of an intermediate or a stream: lossy,
-    for the lab. Else intermediate rows expire with their first expiring component.
-    """
+    """The operators of one plan, producers first, and the states of all their inputs."""
 
     def __init__(
         self,
         query: JoinQuery,
         policies: Callable[[tuple[Plan, ...]], Policies],
         allocate: Callable[[str], Allocate] | None = None,
-        state_windows: Mapping[Plan, int] | None = None,
         subplan: Subplan | None = None,
     ) -> None:
         self._query, self._allocate = query, allocate
@@ -74,7 +65,6 @@ class Tree:
             for number, node in enumerate(operators(query.tree))
             if node in self.subplan.operators
         ]
-        self.state_windows = dict(state_windows or {})
         self.sides: dict[Plan, SideState] = {}
         self.inputs: dict[Plan, Input] = {}
         self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
@@ -146,14 +136,13 @@ class Tree:
         arriving: Arriving,
         floors_us: Sequence[int],
         most_rows: int,
-        ration: RationOperator | None,
-        watch: Watch | None = None,
+        hooks: Hooks,
     ) -> Iterator[Found]:
         """The new combinations of the last operator, at most `most_rows` at a time."""
         for operator in self.operators[:-1]:
-            found = self._found(operator, arriving, _PIECE_ROWS, ration, watch)
-            arriving[operator.node] = self._made(operator, found, floors_us, watch)
-        yield from self._found(self.root, arriving, most_rows, ration, watch)
+            found = self._found(operator, arriving, PIECE_ROWS, hooks)
+            arriving[operator.node] = self.made(operator, found, floors_us, hooks)
+        yield from self._found(self.root, arriving, most_rows, hooks)
 
     def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
         """Intermediate rows as they arrive at the operator above."""
@@ -185,43 +174,15 @@ class Tree:
             found[operator.node] = Known(*operator.join.known(rows, stored))
         return found
 
-    def expire(self, watermark_us: int, keeps: Collection[Plan] = ()) -> None:
+    def expire(self, watermark_us: int, retained: Collection[Plan] = ()) -> None:
         """Forget intermediate rows that the watermark has passed, except of some inputs."""
         for source, side in self.intermediates:
-            if source.node not in self.state_windows and source.node not in keeps:
-                self._gone(source.node, side.expire(watermark_us))
+            if source.node not in retained:
+                self.count_expired(source.node, side.expire(watermark_us))
 
-    def trim(self) -> None:
-        """Forget rows that are too many for a state's window."""
-        for node, window in self.state_windows.items():
-            if node in self.sides:
-                self._gone(node, self.sides[node].keep_newest(window))
-
-    def purge(self, floors_us: Sequence[int]) -> None:
-        """Forget intermediate rows that hold a row below its stream's floor."""
-        for source, side in self.intermediates:
-            self._gone(source.node, side.discard(self._stale(source, side, floors_us)))
-
-    def tidy(self, watermark_us: int, floors_us: Sequence[int]) -> None:
-        """Forget every intermediate row that is not to be found, at once.
-
-        Where probes are rationed, what is found decides who may probe next; it must not depend on when dead
-        rows were last tidied up.
-        """
-        for source, side in self.intermediates:
-            dead = self._stale(source, side, floors_us)
-            if source.node not in self.state_windows:
-                dead |= side.ended(watermark_us)
-            self._gone(source.node, side.discard(dead, entirely=True))
-
-    def _stale(self, source: Input, side: SideState, floors_us: Sequence[int]) -> Bools:
-        """Which rows of an intermediate hold a row below its stream's floor."""
-        number = {name: i for i, name in enumerate(self._query.names)}
-        stale = np.zeros(side.rows, np.bool_)
-        for stream, place in source.times.items():
-            if floors_us[number[stream]] > BOTTOMLESS_US:
-                stale |= side.words(place) < floors_us[number[stream]]
-        return stale
+    def count_expired(self, node: Plan, rows: int) -> None:
+        """Rows of an intermediate were forgotten."""
+        self._expired[node] = self._expired.get(node, 0) + rows
 
     # from and to a checkpoint
 
@@ -229,29 +190,6 @@ class Tree:
         """Put saved intermediate rows back."""
         for batch in pieces:
             self.sides[source.node].append(self.entering(source, batch))
-
-    def rebuild(self, floors_us: Sequence[int], nodes: Collection[Plan] | None = None) -> None:
-        """Make intermediate rows (all, or some) anew from stored rows; nothing is emitted or learned."""
-        for operator in self.operators[:-1]:
-            if operator.combining is None or (nodes is not None and operator.node not in nodes):
-                continue
-            self.rebuilt.add(operator.node)
-            before, side = operator.join.learned.copy(), self.sides[operator.node]
-            side.clear()
-            sides = self.of_inputs(operator)
-            for source in sides:
-                source.leave_out_gone()
-            buffers = [Buffer(s.first, s.count) for s in sides]
-            pieces = operator.join.combinations(sides, buffers, _PIECE_ROWS)
-            if (rows := self._made(operator, ((sides, piece) for piece in pieces), floors_us)) is not None:
-                side.append(rows)
-            operator.join.learned = before
-
-    def rebuild_probes(self, node: Plan) -> int:
-        """About how many probes it takes to make an intermediate's rows anew."""
-        operator = next(o for o in self.operators if o.node == node)
-        held = {child: side.seen(side.count) for child, side in self.sides.items()}
-        return sum(held.get(c, 0) for c in operator.node) + held.get(node, 0) * (len(operator.node) - 2)
 
     def kept(self) -> dict[str, Any]:
         """What the operators have learned, as plain numbers; the last one's first."""
@@ -274,26 +212,18 @@ class Tree:
 
     # parts of the above
 
-    def _gone(self, node: Plan, rows: int) -> None:
-        self._expired[node] = self._expired.get(node, 0) + rows
-
-    def _found(
-        self,
-        operator: Operator,
-        arriving: Arriving,
-        most_rows: int,
-        ration: RationOperator | None,
-        watch: Watch | None,
-    ) -> Iterator[Found]:
+    def _found(self, operator: Operator, arriving: Arriving, most_rows: int, hooks: Hooks) -> Iterator[Found]:
         """Store what arrives at an operator's inputs, and find what it completes, and what it owes."""
-        if watch is not None:
+        if hooks.arrived:
             for place, child in enumerate(operator.node):
                 if (rows := arriving.get(child)) is not None and len(rows):
-                    watch.arrived(operator.number, place, rows)
-        for piece in self._combinations(operator, arriving, most_rows, ration):
+                    for arrived in hooks.arrived:
+                        arrived(operator.number, place, rows)
+        for piece in self._combinations(operator, arriving, most_rows, hooks.allow):
             yield self.of_inputs(operator), piece
-        if watch is not None and operator.combining is not None:
-            yield from watch.merged(operator.number)
+        if operator.combining is not None:
+            for owed in hooks.owed:
+                yield from owed(operator.number)
 
     def _combinations(
         self, operator: Operator, arriving: Arriving, most_rows: int, ration: RationOperator | None
@@ -317,22 +247,18 @@ class Tree:
         allowed = functools.partial(ration, operator.node) if ration else None
         yield from operator.join.combinations(self.of_inputs(operator), buffers, most_rows, allowed)
 
-    def _made(
-        self,
-        operator: Operator,
-        found: Iterator[Found],
-        floors_us: Sequence[int],
-        watch: Watch | None = None,
+    def made(
+        self, operator: Operator, pieces: Iterator[Found], floors_us: Sequence[int], hooks: Hooks
     ) -> Rows | None:
         """The combinations of a lower operator as rows that arrive at the one above."""
         batches = []
-        for sides, piece in found:
+        for sides, piece in pieces:
             assert operator.combining is not None
             holding = operator.combining.holding(sides, piece, floors_us)
             if holding.shape[1]:
                 batches.append(operator.combining.batch(sides, holding))
-                if watch is not None:
-                    watch.found(operator.number, sides, holding)
+                for found in hooks.found:
+                    found(operator.number, sides, holding)
         if operator.combining is None:
             return None
         source = operator.combining.output

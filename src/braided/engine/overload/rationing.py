@@ -24,10 +24,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from braided.engine.operators.rebuilding import rebuild, rebuild_probes
 from braided.engine.operators.tree import Arriving, Tree
 from braided.engine.overload.adaptation import Adaptation
 from braided.engine.overload.freshening import freshening_of
-from braided.engine.overload.regulation import WHOLE, WHOLE_BATCH, Part, Share
+from braided.engine.site import Part, Share
 from braided.policies import pacing
 from braided.policies.allocation.question import Question
 from braided.policies.decisions import Rations, Turn
@@ -51,10 +52,10 @@ class Rationing:
         state_windows: Mapping[Plan, int] | None = None,
         *,
         wait: bool = False,
-        part: Part = WHOLE,
+        part: Part | None = None,
     ) -> None:
         """With `wait` nothing is analysed in the background, so that runs can be repeated."""
-        self._query, self._part = query, part
+        self._query, self._part = query, part or Part()
         overload = query.overload
         self.limited = overload is not None and overload.rations
         self._probes = overload.probes if overload is not None else None
@@ -70,7 +71,7 @@ class Rationing:
         self.exact_since: int | None = 0  # the batch from which on nothing is missing
         self.lacking: dict[Plan, int] = {}  # intermediates that lack rows, and until when
         self._spare = 0.0
-        self._share = WHOLE_BATCH
+        self._share = Share(0, 0, 0)  # nothing is known of it yet
         self._cores = 1
         self._budget: float | None = None
         self._known: Mapping[tuple[Plan, ...], Known] = {}
@@ -139,10 +140,10 @@ class Rationing:
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
             return False
-        cost = sum(tree.rebuild_probes(node) for node in self.lacking)
+        cost = sum(rebuild_probes(tree, node) for node in self.lacking)
         if self.limited and self._spare < cost:
             return False
-        tree.rebuild(floors_us, self.lacking)
+        rebuild(tree, floors_us, self.lacking)
         self.lacking = {}
         self._spare = 0.0
         return True

@@ -25,110 +25,59 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.features import Arrivals, Host
 from braided.engine.intake import Arrival
 from braided.engine.kernels.hashing import first_lot, lots
 from braided.engine.sides.keys import content_hashes
-from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
-from braided.policies.allocation.input_rates import Arrivals, let_in
+from braided.engine.sides.side import BOTTOMLESS_US, Rows
+from braided.engine.site import Share
+from braided.policies.allocation.input_rates import Arrivals as Waiting
+from braided.policies.allocation.input_rates import let_in
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.sharing import whole
 from braided.policies.window_split import split
-from braided.query.join_query import JoinQuery
 
 _FADING = 0.9  # of the rates that decide which stream is slow, from batch to batch
 _UNBOUNDED = float(1 << 62)
 _NOTHING = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True)
-class Part:
-    """This engine's part of a join that is spread over several: number `number` of `of`."""
-
-    number: int = 0
-    of: int = 1
-
-    def of_budget(self, budget: int) -> int:
-        """An even part; all parts add up to the budget."""
-        return budget * (self.number + 1) // self.of - budget * self.number // self.of
-
-
-WHOLE = Part()
-
-
-@dataclass(frozen=True)
-class Share:
-    """This engine's rows of a batch among all: rows `before`..`upto` of `total`."""
-
-    before: int
-    upto: int
-    total: int
-
-    def of_budget(self, budget: int) -> int:
-        """The part of a budget that these rows may use; all shares add up to the budget."""
-        if not self.total:
-            return 0
-        return budget * self.upto // self.total - budget * self.before // self.total
-
-    @property
-    def rows(self) -> int:
-        """This engine's."""
-        return self.upto - self.before
-
-
-WHOLE_BATCH = Share(0, 0, 0)  # nothing is known of it yet
-
-
 class Regulation:
-    """Applies a query's `Overload`; does nothing without one."""
+    """Which rows a query's `Overload` lets in, and how far back windows reach."""
 
-    def __init__(self, query: JoinQuery, part: Part) -> None:
+    def __init__(self, host: Host) -> None:
+        query, self._host = host.query, host
         self._query, self._overload = query, query.overload
         self._state_rows: int | None = None
         if self._overload is not None and self._overload.state_rows is not None:
-            self._state_rows = part.of_budget(self._overload.state_rows)
+            self._state_rows = host.site.part.of_budget(self._overload.state_rows)
         streams = len(query.streams)
-        self.freshness_us = [s.freshness_us for s in query.streams]
-        self._clock_us = BOTTOMLESS_US
+        self._freshness_us = [s.freshness_us for s in query.streams]
         self.rates = [0.0] * streams
-        self.floors_us = [BOTTOMLESS_US] * streams
         self.held_rows: list[int | None] = [None] * streams  # None until windows are first shared out
         self.cut_rows = [0] * streams
 
-    @property
-    def cuts(self) -> bool:
-        """Whether rows may be forgotten before the watermark says so."""
-        return self._state_rows is not None or self.fresh
-
-    @property
-    def fresh(self) -> bool:
-        """Whether rows may get too old for results."""
-        return any(bound is not None for bound in self.freshness_us)
-
-    def see(self, clock_us: int) -> None:
-        """A batch's clock is known; it counts for good once the batch is done."""
-        self._clock_us = clock_us
-
-    @property
-    def now_us(self) -> list[int]:
-        """The floors of the batch that runs: rows that are too old by its clock are not found either."""
+    def floors_at(self, clock_us: int) -> list[int]:
+        """The floors of a batch: rows that are too old by its clock are not found either."""
         return [
-            floor if bound is None else max(floor, self._clock_us - bound)
-            for floor, bound in zip(self.floors_us, self.freshness_us, strict=True)
+            floor if bound is None else max(floor, clock_us - bound)
+            for floor, bound in zip(self._host.floors_us, self._freshness_us, strict=True)
         ]
 
-    def let_in(self, arrivals: Sequence[Arrival | None], batch: int, share: Share) -> list[Arrival | None]:
+    def let_in(self, arrivals: Arrivals, share: Share) -> list[Arrival | None]:
         """The arrivals, with only the rows that are let in.
 
         A row below its side's floor comes too late, for memory or for fresh results: whether others in its
         batch met it would depend on whose turn is first.
         """
-        arrivals = [a and _above(a, floor_us) for a, floor_us in zip(arrivals, self.now_us, strict=True)]
+        batch = self._host.batches
+        floors_us = self.floors_at(self._host.later(arrivals).clock_us)
+        arrivals = [a and _above(a, floor_us) for a, floor_us in zip(arrivals, floors_us, strict=True)]
         overload = self._overload
         if overload is None or not overload.drops_input or overload.probes is None:
             return list(arrivals)
@@ -141,15 +90,14 @@ class Regulation:
         if overload.allocation == "random":
             quotas = _drawn(draws, budget)
         else:
-            wanted = let_in(overload.allocation, budget, self._arrivals(rows))
+            wanted = let_in(overload.allocation, budget, self._waiting(rows))
             quotas = whole(wanted, budget, turn=batch)
         return [a and _only(a, d, q) for a, d, q in zip(arrivals, draws, quotas, strict=True)]
 
-    def after(
-        self, arrivals: Sequence[Arrival | None], sides: Sequence[SideState | None], oldest: Sequence[int]
-    ) -> None:
+    def after(self, arrivals: Arrivals) -> None:
         """A batch is done: remember its rates, and cut the windows to what may be stored."""
-        self.floors_us = self.now_us
+        host = self._host
+        host.floors_us = list(host.now_us)
         for i, arrival in enumerate(arrivals):
             self.cut_rows[i] += arrival.cut_rows if arrival else 0
         if self._state_rows is None:
@@ -157,6 +105,8 @@ class Regulation:
         arrived = [a.offered_rows if a else 0 for a in arrivals]
         if any(arrived):
             self.rates = [_FADING * r + (1 - _FADING) * n for r, n in zip(self.rates, arrived, strict=True)]
+        streams = range(len(arrivals))
+        sides, oldest = [host.side(i) for i in streams], [host.oldest_us(i) for i in streams]
         assert self._overload is not None
         live = [s.rows_since(o) if s else 0 for s, o in zip(sides, oldest, strict=True)]
         self.held_rows = list(live)
@@ -166,30 +116,32 @@ class Regulation:
         parts = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=live)
         for i, quota in enumerate(whole(parts, self._state_rows, turn=0)):
             if live[i] > quota:  # rows of one time go together, so that their order does not matter
-                self.floors_us[i] = floor_us = int(times[i][live[i] - quota - 1]) + 1
+                host.floors_us[i] = floor_us = int(times[i][live[i] - quota - 1]) + 1
                 gone = int(np.searchsorted(times[i], floor_us))
                 self.held_rows[i] = live[i] - gone
                 self.cut_rows[i] += gone
 
     def kept(self) -> dict[str, Any]:
         """As plain numbers, for a checkpoint."""
-        names = ("rates", "floors_us", "held_rows", "cut_rows")
+        names = ("rates", "held_rows", "cut_rows")
         return {name: list(getattr(self, name)) for name in names}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from kept numbers; what was cut off stays so, with another budget or none."""
+        """Go on from kept numbers."""
         for name, values in kept.items():
             setattr(self, name, list(values))
+        if self._state_rows is None:
+            self.held_rows = [None] * len(self.held_rows)
 
-    def _arrivals(self, rows: tuple[int, ...]) -> Arrivals:
+    def _waiting(self, rows: tuple[int, ...]) -> Waiting:
         """What waits, with windows in rows if memory is shared out and else in time."""
         if self._state_rows is None or self._overload is None:
             bounds = self._query.bounds
-            return Arrivals(rows, tuple(float(bounds.retention_us(i)) for i in range(len(rows))))
+            return Waiting(rows, tuple(float(bounds.retention_us(i)) for i in range(len(rows))))
         caps = [_UNBOUNDED] * len(rows)
         targets = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=caps)
         missing = tuple(max(0.0, t - (h or 0)) for t, h in zip(targets, self.held_rows, strict=True))
-        return Arrivals(rows, targets, missing)
+        return Waiting(rows, targets, missing)
 
 
 def _above(arrival: Arrival, floor_us: int) -> Arrival:

@@ -13,12 +13,10 @@ from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found, Tree
 from braided.engine.sides.side import Rows, SideState, group_of
 from braided.engine.sides.storable import conform
-from braided.engine.spill.files import Store
-from braided.engine.spill.generations import Generations, by_number
-from braided.engine.spill.group_statistics import GroupStatistics
+from braided.engine.spill.disk import Disk
+from braided.engine.spill.generations import by_number
 from braided.engine.spill.merging import across, apart
 from braided.policies.arrays import Bools, Int64s
-from braided.query.memory import Memory
 
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
 _PIECE_ROWS = 1 << 17
@@ -28,21 +26,8 @@ _IN_MEMORY = 1 << 62  # the number of the generation to come
 class DiskMerges:
     """Merges of one join; how many there were, of how many rows, and how long they took."""
 
-    def __init__(
-        self,
-        memory: Memory,
-        tree: Tree,
-        store: Store,
-        generations: Sequence[Generations],
-        statistics: GroupStatistics,
-        clock: Callable[[], float],
-        seed: int,
-    ) -> None:
-        self._memory, self._tree, self._store, self._clock = memory, tree, store, clock
-        self._generations, self._statistics = generations, statistics
-        self._bits = memory.group_bits
-        groups = 1 << self._bits
-        self.met = [np.zeros(groups, np.int64) for _ in generations]  # when all rows of a group last met
+    def __init__(self, disk: Disk, tree: Tree, clock: Callable[[], float], seed: int) -> None:
+        self._disk, self._tree, self._clock = disk, tree, clock
         self._shuffle = np.random.default_rng(seed)
         self.number = 0
         self.rows, self.seconds = 0, 0.0  # since they were last set to nothing
@@ -50,11 +35,11 @@ class DiskMerges:
     @property
     def room_bytes(self) -> float:
         """What may be merged at a time."""
-        return _MERGE_SHARE * self._memory.limit_bytes
+        return _MERGE_SHARE * self._disk.memory.limit_bytes
 
     def parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
         """Some groups, as many at a time as may be merged together."""
-        sizes = self._bytes(operator)
+        sizes = self._disk.bytes_in_memory(operator)
         part, size = np.zeros_like(groups), 0.0
         for group in np.flatnonzero(groups).tolist():
             if part.any() and size + sizes[group] > self.room_bytes:
@@ -74,14 +59,14 @@ class DiskMerges:
         sources = [self._tree.sides[child] for child in operator.node]
         inputs = self.read(operator, groups, with_memory=with_memory)
         self.rows += sum(len(rows) for rows, _ in inputs)
-        slices = int(self._bytes(operator)[groups].sum() / self.room_bytes).bit_length()
+        slices = int(self._disk.bytes_in_memory(operator)[groups].sum() / self.room_bytes).bit_length()
         for number in range(1 << slices):
             sides, numbers = [], []
             for source, (rows, of_rows) in zip(sources, inputs, strict=True):
-                chosen = _slice(rows, self._bits, slices, number)
+                chosen = _slice(rows, self._disk.bits, slices, number)
                 side = SideState(
                     source.name, source.payload.schema,
-                    has_ends=source.has_ends, turned=self._bits + slices, stamped=source.stamped,
+                    has_ends=source.has_ends, turned=self._disk.bits + slices, stamped=source.stamped,
                 )  # fmt: skip
                 side.append(rows if chosen is None else rows.pick(chosen))
                 sides.append(side)
@@ -95,8 +80,8 @@ class DiskMerges:
 
     def read(self, operator: Operator, groups: Bools, *, with_memory: bool) -> list[tuple[Rows, Int64s]]:
         """By input: rows of some groups, generation by generation, and the numbers of their generations."""
-        generations = by_number(self._generations[operator.number], np.flatnonzero(groups))
-        read = self._store.read(p for g in generations for pieces in g.pieces for p in pieces)
+        generations = by_number(self._disk.generations[operator.number], np.flatnonzero(groups))
+        read = self._disk.store.read(p for g in generations for pieces in g.pieces for p in pieces)
         found = []
         for place, child in enumerate(operator.node):
             side = self._tree.sides[child]
@@ -115,17 +100,13 @@ class DiskMerges:
         self, operator: Operator, sides: Sequence[SideState], numbers: Sequence[Int64s]
     ) -> Iterator[Positions]:
         """The combinations that some rows owe each other, by the numbers of their generations."""
-        if self._memory.one_sided:
-            met = self.met[operator.number]
-            return apart(operator.bounds, sides, numbers, met, self._bits, _PIECE_ROWS)
+        if self._disk.memory.one_sided:
+            met = self._disk.met[operator.number]
+            return apart(operator.bounds, sides, numbers, met, self._disk.bits, _PIECE_ROWS)
         all_of_them = np.unique(np.concatenate(numbers))
         ends = [np.searchsorted(of_rows, all_of_them, side="right").tolist() for of_rows in numbers]
         starts = [[0] * len(sides), *map(list, zip(*ends, strict=True))]
         return across(operator.bounds, sides, starts, _PIECE_ROWS)
-
-    def _bytes(self, operator: Operator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """About how many bytes groups on disk take in memory."""
-        return self._statistics.bytes_of(operator, self._generations[operator.number].rows)
 
 
 def _conformed(rows: Rows, schema: pa.Schema) -> Rows:

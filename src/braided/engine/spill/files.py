@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +72,19 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Nothing is needed any more."""
+        ...
+
+
+@runtime_checkable
+class LastingStore(Store, Protocol):
+    """A store that lives as long as the saved state, which then only says where pieces lie."""
+
+    def place(self, piece: Any) -> Any:
+        """Where a piece lies, as plain values."""
+        ...
+
+    def found(self, place: Any) -> Any:
+        """The piece that lies at a place."""
         ...
 
 

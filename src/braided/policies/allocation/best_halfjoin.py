@@ -1,7 +1,7 @@
 """BestHJP: the most productive half-join first (jaqpot, section 2; window-join's regulation of one join).
 
 For one operator of two inputs this is optimal: a result takes one probe, and goes out. For a plan of
-several it is what one gets by looking at each half-join alone: half-joins below the root may feed nobody.
+several it is what one gets by looking at each half-join alone: half-joins below the root may feed nothing.
 With more than two inputs a direction, one input's rows through all half-joins, takes the half-join's place.
 
 | paper | here |

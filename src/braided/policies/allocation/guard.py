@@ -6,7 +6,7 @@ Allowances are moved along one line, from nothing to everything, until the predi
 2. half-joins that were rationed, all their allowances by one factor;
 3. half-joins that were closed, by a common share of their rows (only if budget is left).
 
-Where nobody was held back by the allocation there is no limit: what comes from limited rows is let through,
+Where the allocation held no row back there is no limit: what comes from limited rows is let through,
 so that no probe is lost half-way. If the budget pays for all, nothing is limited at all.
 
 The cost rises along the line, so the place is found by halving a bracket, with a few passes over flat lists
@@ -125,7 +125,7 @@ class _Pass:
 
 
 def _allowed(allocation: Allocation, half_join: HalfJoin) -> float:
-    """What the allocation allowed; infinite where it held nobody back."""
+    """What the allocation allowed; infinite where it held no row back."""
     allowed = allocation.allowances.get(half_join, 0.0)
     skipped = allocation.expected.skipped.get(half_join, 0.0)
     return math.inf if skipped <= _ROUNDING * (allowed + skipped) else allowed

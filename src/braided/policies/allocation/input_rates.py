@@ -1,13 +1,13 @@
-"""Which stream's rows are let in when there is CPU for only some of them (window-join, section 4.2).
+"""Which stream's rows to admit when there is CPU for only some of them (window-join, section 4.2).
 
-Two streams let in at rates a and b give results at a rate proportional to a * b, whatever the windows and
+Two streams admitted at rates a and b give results at a rate proportional to a * b, whatever the windows and
 keys (Eq. 10), so with a + b fixed equal rates are best (Eq. 11); a stream slower than its share leaves the
 rest to the others. With n streams the same product of n rates is largest when they are equal, so `equal` is
 best there too. The other rules are the paper's rivals.
 
 With `state_rows` windows are variables too (Eq. 14): results come at a rate of memory of one stream times
-rows let in of the other. Weights are then the rows each window may hold, so that "window-inverse" gives all
-to the streams that store least, once the rows that the others' windows lack are let in (at most half the
+rows admitted of the other. Weights are then the rows each window may hold, so that "window-inverse" gives all
+to the streams that store least, once the rows that the others' windows lack are admitted (at most half the
 budget: beyond that the product falls again). With `max-slow` it is the paper's Max A / Max lambda_b.
 
 >>> equal = Arrivals((5, 100), (60.0, 60.0))
@@ -27,7 +27,7 @@ from braided.policies.sharing import fill
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Rows that wait to be let in, and the window of each stream; with `state_rows` its part of them.
+    """Rows that wait for admission, and the window of each stream; with `state_rows` its part of them.
 
     `missing_rows` are the rows each window lacks of that part.
     """
@@ -38,7 +38,7 @@ class Arrivals:
 
 
 def let_in(allocation: str, budget: float, now: Arrivals) -> tuple[float, ...]:
-    """How many rows of each stream to let in."""
+    """Return how many rows of each stream to admit."""
     first = _refill(budget, now) if allocation == "window-inverse" else (0.0,) * len(now.rows)
     caps = [r - f for r, f in zip(now.rows, first, strict=True)]
     rest = fill(budget - sum(first), _weights(allocation, now), caps)

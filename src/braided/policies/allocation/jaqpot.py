@@ -10,7 +10,7 @@ those that arrive.
 | delta mu | `Allocation.freshness_spent` |
 | PathAssign[I][] | `Allocation.paths[stream]` |
 
-If the bounds cannot be kept within the budget, all of it goes to the most productive paths, and the reason
+If the budget cannot meet the bounds, all of it goes to the most productive paths, and the reason
 says what would do. Results are never stale all the same, because the engine drops intermediates that are
 too old.
 

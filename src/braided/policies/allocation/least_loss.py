@@ -2,7 +2,7 @@
 
 The paper's paths take state sizes as given. That holds where intermediates have count windows of their own,
 at the price of staleness. Where an intermediate expires with its first expiring component, it holds only
-what was produced lately: starve the operator below it, and probes of it find nothing. Best paths first then
+what was produced recently: starve the operator below it, and probes of it find nothing. Best paths first then
 promises much and delivers little, because a row's worth is not only what it finds on its way to the root,
 but also what later rows find in the states it fills.
 

@@ -71,7 +71,7 @@ def along_paths(
     reason: str,
     freshness: FreshnessPlan | None = None,
 ) -> Allocation:
-    """An answer that lets so many rows of each stream go all the way to the root."""
+    """Build the answer that lets this number of rows of each stream go all the way to the root."""
     model = question.model
     allowances = spread(model.half_joins, model.paths, rows)
     paths = {path.stream: n * path.cost for path, n in zip(model.paths, rows, strict=True)}
@@ -91,7 +91,7 @@ def at_half_joins(
 def spread(
     half_joins: Iterable[HalfJoin], paths: Iterable[Path], rows: Iterable[float]
 ) -> dict[HalfJoin, float]:
-    """Probes at each half-join if so many rows of each path go through it."""
+    """Return the probes at each half-join if this number of rows of each path goes through it."""
     found = dict.fromkeys(half_joins, 0.0)
     for path, n in zip(paths, rows, strict=True):
         for half_join, phi in zip(path.half_joins, path.phi[:-1], strict=True):

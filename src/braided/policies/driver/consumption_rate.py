@@ -31,7 +31,7 @@ class ConsumptionRate:
         return -self.given[stream] if self.given else turn.seen_rows[stream]
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         if self.given:
             return f"stream selectivity {self.given[stream]:g} was given"
         return f"{turn.seen_rows[stream]:,} rows so far, so few results a row"

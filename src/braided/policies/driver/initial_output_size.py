@@ -3,7 +3,7 @@
     outBuffer_j = |buffer_j| * sigma_MJoin * product over l != j of |ht_l|
 
 The selectivity of the whole join is the same for every j, so it does not decide. The choice is made
-anew after each buffer, because that buffer's rows are then stored.
+again after each buffer, because that buffer's rows are then stored.
 
 | paper | here |
 | --- | --- |
@@ -33,5 +33,5 @@ class InitialOutputSize:
         return turn.waiting_rows[stream] * math.prod(others)
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         return f"{turn.waiting_rows[stream]:,} rows x what the others store: {self.score(turn, stream):.3g}"

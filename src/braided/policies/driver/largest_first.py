@@ -20,5 +20,5 @@ class LargestFirst:
         return 0.0
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         return "the largest first"

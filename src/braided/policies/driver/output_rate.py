@@ -26,5 +26,5 @@ class OutputRate:
         return math.prod(rows for other, rows in enumerate(turn.stored_rows) if other != stream)
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         return f"a row meets what the others store: {self.score(turn, stream):.3g}"

@@ -23,5 +23,5 @@ class RoundRobin:
         return np.arange(len(times), dtype=np.int64)
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         return f"{turn.waiting_rows[stream]:,} rows, one after one of each other stream"

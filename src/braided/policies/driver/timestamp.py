@@ -26,5 +26,5 @@ class Timestamp:
         return np.maximum.accumulate(times) if len(times) else times
 
     def reason(self, turn: Turn, stream: int) -> str:
-        """The same in words."""
+        """Give the reason in words."""
         return f"{turn.waiting_rows[stream]:,} rows, in order of time with those of the others"

@@ -21,7 +21,7 @@ from braided.policies.flush.question import Floats, Flush, Groups
 
 
 def lowest_first(plan: Sequence[Groups], wanted_bytes: float, scores: Sequence[Floats]) -> list[Flush]:
-    """Groups of all operators, lowest score first, until at least so many bytes are free."""
+    """Groups of all operators, lowest score first, until at least this number of bytes is free."""
     rows = [groups.rows.sum(axis=0, keepdims=True) for groups in plan]
     sizes = [groups.sizes[None, :] for groups in plan]
     found = _first(wanted_bytes, [score[None, :] for score in scores], rows, sizes)

@@ -34,7 +34,7 @@ class Groups:
 
     `parent` is the number of the operator that takes what this one makes; None for the one that finds
     results. Operators are numbered producers first. `downstream` are the intermediate rows of a group that
-    operators above hold in memory. `silent` tells by input whether nothing arrived lately.
+    operators above hold in memory. `silent` marks inputs where nothing arrived recently.
     """
 
     operator: str

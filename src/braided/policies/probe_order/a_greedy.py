@@ -37,7 +37,7 @@ class AGreedy:
     profile_rows: int = 256
 
     def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
-        """The last order, where it still holds; else anew from the first violation on."""
+        """Return the last order where it still holds; choose again from the first violation on."""
         partners = tuple(s for s in range(len(turn.stored_rows)) if s != driver)
         left = list(turn.order or partners)
         profile = turn.profile

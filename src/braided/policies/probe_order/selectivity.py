@@ -3,7 +3,7 @@
     fan-out_l = sigma_jl * |ht_l|
 
 A probe that finds nothing ends the search, so partners that rarely match save the work of all others. The
-selectivity is the user's, or what was seen lately of this half-join; while nothing is known, one match is
+selectivity is the user's, or what this half-join showed recently; while nothing is known, one match is
 assumed and the smaller state goes first.
 
 >>> known = ((None, 0.5, 0.01),) * 3

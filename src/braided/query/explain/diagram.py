@@ -68,7 +68,7 @@ def _box(query: JoinQuery, node: Plan) -> Box:
 
 
 def _stay(query: JoinQuery, i: int) -> str:
-    """How long a stream's rows are kept."""
+    """Return how long a stream's rows stay, in words."""
     stream, retention_us = query.streams[i], query.bounds.retention_us(i)
     if retention_us < INFINITE_US:
         return f"kept {to_text(max(0, retention_us))}"

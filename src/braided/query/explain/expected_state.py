@@ -20,13 +20,13 @@ from braided.query.memory import LIVE_SHARE
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
 
-INDEX_BYTES = 64  # of a row, beside its columns: key hash, time, links (docs/engine.md)
+INDEX_BYTES = 64  # of a row, beside its columns: key hash, time, links (docs/inside/engine.md)
 _DAY_S = 86_400
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Of one stream: rows and bytes, None if they cannot be known, and why so many."""
+    """The rows and bytes of one stream (None if they cannot be known), and the reason."""
 
     stream: str
     rows: float | None
@@ -89,7 +89,7 @@ class ExpectedState:
         return f"; in each of {self.buckets} buckets {self._amount(self.buckets)}, if keys are spread evenly"
 
     def _amount(self, parts: int) -> str:
-        """What one of so many parts has; "at least" where a stream is not known."""
+        """Return what each part holds, in words; "at least" where a stream is not known."""
         rows, size = f"{self.rows / parts:,.0f} rows", f", {_size(self.size_bytes / parts)}"
         if any(e.rows is None for e in self.streams):
             rows = f"at least {rows}"

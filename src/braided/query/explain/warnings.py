@@ -1,4 +1,4 @@
-"""What is allowed and seldom meant: each sentence names the stream, the value and the remedy.
+"""What is allowed and rarely intended: each sentence names the stream, the value and the remedy.
 
 Values that cannot be meant at all are refused when a query is made; these are for `explain`.
 """

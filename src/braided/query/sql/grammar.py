@@ -1,7 +1,7 @@
 """The clauses of a query text: what stands where, not yet what it means.
 
 Every word is read by a rule, so nothing is skipped in silence; conditions after ON and WHERE are left as
-they are, for `sql_conditions`. docs/sql.md has the grammar as a table.
+they are, for `sql_conditions`. docs/howto/sql.md has the grammar as a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query in words: SQL's SELECT … FROM … JOIN, and a few words for what only streams have.
+"""A query as text: SQL's SELECT … FROM … JOIN, and a few words for what only streams have.
 
 The result is the `JoinQuery` that one would write by hand.
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def sql(text: str) -> JoinQuery:
-    """The query that a text describes; the grammar is in docs/sql.md.
+    """Read the query that a text describes; the grammar is in docs/howto/sql.md.
 
     What is wrong raises with its line and column. What has no clause is set afterwards, with
     `dataclasses.replace`.
@@ -86,7 +86,7 @@ def _blamed(clauses: Clauses, message: str) -> Word | int:
 
 
 def _made(words: Words, at: Word, make: Callable[..., T], *values: Any, **options: Any) -> T:
-    """A part of the query; what is wrong with it is said with its place in the text."""
+    """Build a part of the query; an error names its place in the text."""
     try:
         return make(*values, **options)
     except BraidedError as wrong:

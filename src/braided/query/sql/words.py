@@ -1,4 +1,4 @@
-"""The words of a query text, one after the other; what is wrong is said with its line and column.
+"""The words of a query text, one after the other; an error names its line and column.
 
 Words come from sqlglot's tokenizer, so that texts, quoted names and comments are never mistaken for them.
 """

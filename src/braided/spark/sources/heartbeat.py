@@ -19,7 +19,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from braided.engine.sides.keys import KeyFormat
-from braided.spark.wire.bucketing import NO_STREAM, Bucketing, Seen, Target, partition
+from braided.spark.wire.bucketing import Bucketing, Seen, Target, partition
+from braided.spark.wire.packed import NO_STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.sides.side import Mark, Rows, SideState
-from braided.engine.sides.storable import conform
+from braided.engine.sides.side import Rows, SideState
+from braided.engine.state import Held
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import BraidedError, InvalidValue
 from braided.spark.storage.store import Chunk, Meta, State
@@ -30,29 +30,20 @@ class Chunks:
 
     def __init__(self, state: State, meta: Meta, where: str) -> None:
         self._state, self._meta, self._where = state, meta, where
+        self._loaded: dict[int, bytes] = {}  # of parts that are written whole
 
-    def keep(
-        self,
-        chunks: list[Chunk],
-        entered: Sequence[Rows],
-        side: SideState,
-        waiting: Sequence[Rows],
-        oldest: int,
-        mark: Mark | None,
-    ) -> None:
-        """Add what entered, remove what has expired, and tidy up where most of it has.
-
-        `mark` is where the side stood before the batch; None: nothing of it is in chunks.
-        """
+    def keep(self, chunks: list[Chunk], held: Held) -> None:
+        """Add what entered, remove what has expired, and tidy up where most of it has."""
+        side, oldest = held.side, held.oldest_us
         if side.purges:
-            self._keep_by_position(chunks, mark.count if mark else side.first, side, oldest)
+            self._keep_by_position(chunks, held.mark.count if held.mark else side.first, side, oldest)
             return
-        for rows in entered:
+        for rows in held.entered:
             self._append(chunks, *_since(rows, oldest))
         gone = [c for c in chunks if c.newest_us < oldest]
-        if self._crowded(chunks, gone, side.rows + sum(map(len, waiting))):
+        if self._crowded(chunks, gone, side.rows + sum(map(len, held.waiting))):
             gone = list(chunks)
-            for rows in (*side.contents(), *waiting):  # live rows, in few new chunks
+            for rows in (*side.contents(), *held.waiting):  # live rows, in few new chunks
                 self._append(chunks, *_since(rows, oldest))
         self.remove(chunks, gone)
 
@@ -62,12 +53,10 @@ class Chunks:
             self._state.remove_chunk(chunk.number)
             chunks.remove(chunk)
 
-    def read(self, stream: str, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
-        """A chunk's rows in today's columns; a damaged one raises."""
-        return conform(self.load(chunk.number, f"stream {stream!r}", chunk.rows)[1], schema)
-
-    def load(self, number: int, of: str, rows: int | None = None) -> tuple[bytes, pa.RecordBatch]:
-        """A chunk's bytes and what is in them, if it is whole and has so many rows."""
+    def load(
+        self, number: int, of: str, rows: int | None = None, *, remember: bool = False
+    ) -> pa.RecordBatch:
+        """What is in a chunk, if it is whole and has this many rows; `remember` its bytes."""
         data = self._state.get_chunk(number)
         try:
             if data is None:
@@ -81,30 +70,13 @@ class Chunks:
                 f"the checkpoint's state is damaged: {self._where}, {of}, chunk {number}: {wrong}; "
                 "go back to an undamaged copy of the checkpoint, or start a new one"
             ) from None
-        return data, batch
+        if remember:
+            self._loaded[number] = data
+        return batch
 
-    def without_gone(self, chunks: list[Chunk]) -> None:
-        """Rows no longer go by key: write chunks that say which have gone anew, without them."""
-        for i, chunk in enumerate(chunks):
-            if not chunk.gone_rows:
-                continue
-            batch = self.load(chunk.number, "a chunk with rows that have gone", chunk.rows)[1]
-            batch = batch.filter(pa.array(~_unpacked(chunk.gone, chunk.rows)))
-            self._state.remove_chunk(chunk.number)
-            data = blobs.encode(batch, compressed=True)
-            chunks[i] = Chunk(self.put(data), batch.num_rows, chunk.newest_us, len(data))
-
-    def gone_again(self, chunks: Sequence[Chunk], side: SideState) -> None:
-        """A side was filled from its chunks: mark the rows that had gone, and say where each chunk lies."""
-        at = side.first
-        flags = []
-        for chunk in chunks:
-            chunk.start = at
-            at += chunk.rows
-            flags.append(_unpacked(chunk.gone, chunk.rows))
-        if flags:
-            side.mark_gone(np.concatenate(flags))
-        side.renumbered = 0
+    def bytes_of(self, chunk: Chunk) -> bytes | None:
+        """A chunk's bytes; those that were loaded in this batch are remembered."""
+        return self._loaded.get(chunk.number)
 
     def _keep_by_position(self, chunks: list[Chunk], entered: int, side: SideState, oldest: int) -> None:
         """The same for a side whose rows go by key, too; the batch's rows lie from `entered` on."""
@@ -182,20 +154,9 @@ def _packed(flags: Bools) -> str:
     return base64.b64encode(zlib.compress(np.packbits(flags).tobytes())).decode()
 
 
-def _unpacked(said: str, rows: int) -> Bools:
-    if not said:
+def unpacked(flags: str, rows: int) -> Bools:
+    """Which rows of a chunk have gone, as `Chunk.gone` says it."""
+    if not flags:
         return np.zeros(rows, np.bool_)
-    bits = np.frombuffer(zlib.decompress(base64.b64decode(said)), np.uint8)
+    bits = np.frombuffer(zlib.decompress(base64.b64decode(flags)), np.uint8)
     return np.unpackbits(bits, count=rows).astype(np.bool_)
-
-
-def as_batch(arrays: dict[str, Int64s]) -> pa.RecordBatch:
-    """Named arrays of numbers, to put away."""
-    lists = pa.array(list(arrays.values()), pa.large_list(pa.int64()))
-    return pa.record_batch([pa.array(list(arrays)), lists], names=["name", "numbers"])
-
-
-def as_arrays(batch: pa.RecordBatch) -> dict[str, Int64s]:
-    """What `as_batch` made."""
-    lists = batch.column(1)
-    return {name: np.array(lists[i].values.to_numpy()) for i, name in enumerate(batch.column(0).to_pylist())}

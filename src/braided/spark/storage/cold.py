@@ -33,23 +33,22 @@ class ColdPiece:
     dies_us: int
     size: int
 
-    def kept(self) -> list[Any]:
-        """As plain numbers."""
-        return [list(self.chunks), self.rows, self.dies_us, self.size]
-
     @classmethod
-    def of(cls, kept: list[Any]) -> ColdPiece:
-        """From plain numbers."""
-        chunks, *numbers = kept
+    def of(cls, place: list[Any]) -> ColdPiece:
+        """From plain numbers, as `ColdGroups.place` gives them."""
+        chunks, *numbers = place
         return cls(tuple(chunks), *numbers)
 
 
 def cold_pieces(meta: Meta) -> dict[str, list[ColdPiece]]:
     """What a bucket has in cold groups, by stream or intermediate."""
-    tree: Any = as_tuples(meta.plan) if meta.plan else tuple(s["name"] for s in meta.meaning["streams"])
     found: dict[str, list[ColdPiece]] = {}
-    for node, groups in zip(operators(tree), meta.spilled.get("pieces", ()), strict=False):
-        for _, inputs in groups:
+    spilled = meta.numbers.get("features", {}).get("spill", {})
+    if "pieces" not in spilled:
+        return found
+    tree: Any = as_tuples(meta.numbers["plan"])
+    for node, groups in zip(operators(tree), spilled["pieces"], strict=False):
+        for _, inputs, _ in groups:
             for child, pieces in zip(node, inputs, strict=True):
                 found.setdefault(label(child), []).extend(ColdPiece.of(p) for p in pieces)
     return found
@@ -80,7 +79,7 @@ class ColdGroups:
         """The rows of some pieces; a damaged chunk raises."""
         found = {}
         for piece in pieces:
-            batches = [self._chunks.load(number, "a cold group")[1] for number in piece.chunks]
+            batches = [self._chunks.load(number, "a cold group") for number in piece.chunks]
             found[piece] = read_rows(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
         return found
 
@@ -89,6 +88,16 @@ class ColdGroups:
         for piece in pieces:
             self.bytes -= piece.size
             self._chunks.drop(piece.chunks)
+
+    def place(self, piece: ColdPiece) -> list[Any]:
+        """Where a piece lies, as plain numbers."""
+        return [list(piece.chunks), piece.rows, piece.dies_us, piece.size]
+
+    def found(self, place: list[Any]) -> ColdPiece:
+        """The piece that lies there."""
+        piece = ColdPiece.of(place)
+        self.bytes += piece.size
+        return piece
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -1,21 +1,21 @@
 """A bucket's durable state in Spark's state store: one small value and a map of Arrow chunks.
 
-`meta` (JSON) says what is there: the query's meaning, the format, counters, newest times, and for each
-stream its chunks with their sizes and newest times; in a query of several stages also which one it is. Every
-call is a message to the JVM, so there are few, and chunks are bounded. A chunk is removed whole once all its
-rows have expired.
+`meta` (JSON) says what is there: the query's meaning, the format, the numbers of the engine's state (see
+`engine.state`), and for each of its parts the chunks with their sizes and newest times; in a query of several
+stages also which one it is. Every call is a message to the JVM, so there are few, and chunks are bounded. A
+chunk is removed whole once all its rows have expired.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field
 from typing import Any, Protocol
 
+from braided.engine.state import FORMAT, rows_of_stream
 from braided.query.durations import to_us
 from braided.query.errors import InvalidValue
-
-FORMAT = 1
 
 
 class State(Protocol):
@@ -60,80 +60,73 @@ class Chunk:
         return self.rows - self.gone_rows
 
 
-_BY_KEY = ("start", "gone", "gone_rows")  # of a chunk; only where rows may go by key
-
-
-@dataclass
-class StreamMeta:
-    """One stream's part of a bucket: chunks in order of arrival, counters, newest time of the stream."""
-
-    chunks: list[Chunk] = field(default_factory=list)
-    newest_us: int | None = None
-    counters: dict[str, int] = field(default_factory=dict)
-
-
 @dataclass
 class Meta:
     """A bucket's small value."""
 
     fingerprint: str
     meaning: dict[str, Any]
-    schema: list[str]
+    schema: dict[str, dict[str, str]]  # the types of stored columns
     buckets: int
-    streams: list[StreamMeta]
+    stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
     token: str = ""
     next_chunk: int = 0
-    results: int = 0
-    batches: int = 0
-    learned: dict[str, Any] = field(default_factory=dict)
-    regulation: dict[str, Any] = field(default_factory=dict)
-    rationing: dict[str, Any] = field(default_factory=dict)
     clock: dict[str, Any] = field(default_factory=dict)
-    plan: list[Any] = field(default_factory=list)  # empty: the flat one
-    intermediates: dict[str, list[Chunk]] = field(default_factory=dict)
-    stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
-    closures: dict[str, Any] = field(default_factory=dict)  # where streams promise something
-    spilled: dict[str, Any] = field(default_factory=dict)  # where there is a memory budget
+    numbers: dict[str, Any] = field(default_factory=dict)  # of the engine's state
+    parts: dict[str, list[Chunk]] = field(default_factory=dict)  # of the engine's state
+    finishing: dict[str, Any] = field(default_factory=dict)  # the plan, where results may wait for the end
+
+    @property
+    def batches(self) -> int:
+        """How many batches it has seen."""
+        return int(self.numbers.get("batches", 0))
+
+    @property
+    def names(self) -> list[str]:
+        """The streams' names."""
+        return [stream["name"] for stream in self.meaning["streams"]]
+
+    @property
+    def newest_us(self) -> list[int | None]:
+        """The streams' newest times."""
+        of_streams = self.numbers.get("streams", {})
+        return [of_streams.get(name, {}).get("newest_us") for name in self.names]
 
     @property
     def watermark_us(self) -> int | None:
         """How far event time has come; None until every stream has brought a row."""
         late = [to_us(s.get("lateness", "0 seconds")) for s in self.meaning["streams"]]
-        newest = [s.newest_us for s in self.streams]
-        pairs = [(n, w) for n, w in zip(newest, late, strict=True) if n is not None]
-        return min(n - w for n, w in pairs) if len(pairs) == len(newest) else None
+        newest = [n for n in self.newest_us if n is not None]
+        return min(n - w for n, w in zip(newest, late, strict=True)) if len(newest) == len(late) else None
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The chunks of all parts."""
+        for chunks in self.parts.values():
+            yield from chunks
+
+    def by_input(self) -> dict[str, list[Chunk]]:
+        """The chunks with rows, by stream or intermediate."""
+        rows = {n: c for n, c in self.parts.items() if n.endswith("/rows")}
+        return {name.split("/", 1)[1].removesuffix("/rows"): chunks for name, chunks in rows.items()}
+
+    def chunks_of(self, stream: str) -> list[Chunk]:
+        """The chunks with a stream's rows."""
+        return self.parts.get(rows_of_stream(stream), [])
 
     def encode(self) -> bytes:
         """As bytes."""
-        said = {**vars(self)}
-        for name in ("stage", "closures", "spilled"):  # as earlier versions wrote it, and can read it
-            if not said[name]:
-                del said[name]
-        whole = bool(self.closures or self.spilled)
-        said["streams"] = [{**vars(s), "chunks": _said(s.chunks, whole=whole)} for s in self.streams]
-        said["intermediates"] = {n: _said(c, whole=whole) for n, c in self.intermediates.items()}
-        return json.dumps({"format": FORMAT, **said}).encode()
+        parts = {name: [astuple(chunk) for chunk in chunks] for name, chunks in self.parts.items()}
+        return json.dumps({"format": FORMAT, **vars(self), "parts": parts}).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Meta:
         """From bytes; another format raises."""
-        said = json.loads(data)
-        version = said.pop("format", None)
+        fields = json.loads(data)
+        version = fields.pop("format", None)
         if version != FORMAT:
             raise InvalidValue(
                 f"this checkpoint holds state of format {version}; this version of Braided reads format "
                 f"{FORMAT}; run it with the version that wrote it, or start a new checkpoint"
             )
-        if "tallies" in said:  # before 0.2 the operator kept nothing else
-            said["learned"] = {"tallies": said.pop("tallies")}
-        said["streams"] = [
-            StreamMeta(**{**s, "chunks": [Chunk(**c) for c in s["chunks"]]}) for s in said["streams"]
-        ]
-        said["intermediates"] = {
-            name: [Chunk(**c) for c in chunks] for name, chunks in said.get("intermediates", {}).items()
-        }
-        return cls(**said)
-
-
-def _said(chunks: list[Chunk], *, whole: bool) -> list[dict[str, Any]]:
-    return [{n: v for n, v in vars(c).items() if whole or n not in _BY_KEY} for c in chunks]
+        fields["parts"] = {name: [Chunk(*c) for c in chunks] for name, chunks in fields["parts"].items()}
+        return cls(**fields)

@@ -9,7 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from braided.engine.state import rows_of_intermediate, rows_of_stream
 from braided.query.errors import InvalidValue
+from braided.query.plan_tree import as_tuples, intermediates, label
 from braided.spark.storage.cold import ColdPiece, cold_pieces
 from braided.spark.storage.store import Chunk, Meta
 from braided.spark.wire.labels import MAX_BUCKETS, labels
@@ -76,7 +78,7 @@ def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> Stor
     return StoredState(
         buckets=buckets,
         batches=max((m.batches for metas in stages for m in metas.values()), default=0),
-        results=sum(m.results for m in last.values()),
+        results=sum(m.numbers["results"] for m in last.values()),
         watermark_us=first.watermark_us if first else None,
     )
 
@@ -130,16 +132,20 @@ def operators_of(spark: SparkSession, checkpoint: str) -> list[int]:
 
 def _streams(meta: Meta) -> dict[str, StreamState]:
     """What a bucket holds; in a query of several stages, of the streams that its own stage joins."""
-    named = zip((said["name"] for said in meta.meaning["streams"]), meta.streams, strict=True)
-    cold = cold_pieces(meta)
-    found = {
-        name: _state(stream.chunks, stream.newest_us, cold.get(name, ()))
-        for name, stream in named
-        if stream.counters or not meta.stage
-    }
-    return found | {
-        name: _state(chunks, None, cold.get(name, ())) for name, chunks in meta.intermediates.items()
-    }
+    cold, found = cold_pieces(meta), {}
+    for name, newest_us in zip(meta.names, meta.newest_us, strict=True):
+        part = rows_of_stream(name)
+        if part in meta.parts or not meta.stage:
+            found[name] = _state(meta.parts.get(part, ()), newest_us, cold.get(name, ()))
+    for name in intermediates_of(meta):
+        found[name] = _state(meta.parts[rows_of_intermediate(name)], None, cold.get(name, ()))
+    return found
+
+
+def intermediates_of(meta: Meta) -> list[str]:
+    """The intermediates that a bucket holds rows of."""
+    names = [label(node) for node in intermediates(as_tuples(meta.numbers["plan"]))] if meta.numbers else []
+    return [name for name in names if rows_of_intermediate(name) in meta.parts]
 
 
 def _state(chunks: Sequence[Chunk], newest_us: int | None, cold: Sequence[ColdPiece]) -> StreamState:

@@ -8,40 +8,19 @@ same bucket, whichever input brings them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from braided.engine.sides.keys import KeyFormat
-from braided.policies.arrays import Int64s
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.labels import labels
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, to_arrow
 
-Newest: TypeAlias = Sequence[int | None]
-PACKED_SCHEMA = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("stream", pa.int32()),
-        ("part", pa.int32()),
-        ("seq", pa.int32()),
-        ("rows_in", pa.int64()),
-        ("null_keys", pa.int64()),
-        ("null_times", pa.int64()),
-        ("newest_us", pa.int64()),
-        ("rows_before", pa.int64()),
-        ("rows_upto", pa.int64()),
-        ("rows_total", pa.int64()),
-        ("dropped", pa.int64()),
-        ("began_us", pa.int64()),
-        ("blob", pa.binary()),
-        ("leaves_us", pa.list_(pa.int64())),
-    ]
-)
-NO_STREAM = -1  # a control row that only tells times of leaf streams, or late rows that pass through
+_FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
 
 
 @dataclass(frozen=True)
@@ -69,6 +48,7 @@ class Seen:
     rows: int = 0
     null_keys: int = 0
     null_times: int = 0
+    punctuations: int = 0
     newest_us: int | None = None
 
     def at(self, newest_us: int | None) -> None:
@@ -84,79 +64,81 @@ class Bucketing:
         self._target, self._part, self._seq = target, part, 0
         self._began_us = time.time_ns() // 1000
         self._by_bucket = np.zeros(target.buckets, np.int64)
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
 
-    def packed(self, held: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Stored rows that can join, as packed rows with a blob each."""
+    def add(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take stored rows that can join; hand out packed rows once there are many."""
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes >= _FLUSH_BYTES:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are held, as packed rows with a blob each."""
+        held, self._held, self._held_bytes = self._held, [], 0
         if held:
-            rows = held[0] if len(held) == 1 else pa.concat_batches(held)
-            self._by_bucket += yield from self._sorted(rows)
+            for number, piece in self._sorted(held[0] if len(held) == 1 else pa.concat_batches(held)):
+                self._by_bucket[number] += piece.num_rows
+                yield self._row(number, blobs.encode(piece))
 
     def punctuations(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The same of rows that are no data: a bucket does not count them."""
-        yield from self._sorted(rows)
+        """Punctuations of keys, for the buckets of these keys, which count them."""
+        for number, piece in self._sorted(rows):
+            yield self._row(number, blobs.encode(piece), closing=True, punctuations=piece.num_rows)
 
-    def to_all(self, make: Callable[[bool], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A blob for every bucket; what it holds may be another in the first."""
+    def to_all(self, punctuations: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Punctuations for every bucket; they are counted elsewhere."""
         for number in range(self._target.buckets):
-            yield self._row(number, blobs.encode(make(number == 0)))
-            self._seq += 1
-
-    def _sorted(self, rows: pa.RecordBatch) -> Generator[pa.RecordBatch, None, Int64s]:
-        columns = [rows.column(k) for k in self._target.places]
-        hashes = self._target.keys.hashes(columns, rows.num_rows)
-        bucket = (hashes & (self._target.buckets - 1)).astype(np.uint16)
-        counts = np.bincount(bucket, minlength=self._target.buckets)
-        rows = rows.take(pa.array(np.argsort(bucket, kind="stable")))
-        start = 0
-        for number in np.flatnonzero(counts):
-            for piece in blobs.bounded(rows.slice(start, counts[number])):
-                yield self._row(int(number), blobs.encode(piece))
-                self._seq += 1
-            start += int(counts[number])
-        return counts
+            yield self._row(number, blobs.encode(punctuations), closing=True)
 
     def passing(self, blob: bytes) -> pa.RecordBatch:
         """A blob that is none of the stage's business, as a packed row.
 
         All of a task's go to one bucket, by the task's number: a repeated attempt must choose the same.
         """
-        made = self._row(self._part % self._target.buckets, blob, NO_STREAM)
-        self._seq += 1
-        return made
+        return self._row(self._part % self._target.buckets, blob, stream=NO_STREAM)
 
     def control(self, seen: Seen, leaves_us: Newest | None = None) -> pa.RecordBatch:
         """A row for every bucket: counts go to the first, so that sums are right; times go to all.
 
         `began_us` is when this task began, by its own clock: no result depends on it, only later budgets.
-
-        In a query of several stages, `leaves_us` are the newest times of all leaf streams, as far as known.
         """
-        n = self._target.buckets
-        first = [1] + [0] * (n - 1)
-        upto = np.cumsum(self._by_bucket)
-        columns = [
-            labels(n), [self._target.stream] * n, [self._part] * n, [self._seq] * n,
-            [seen.rows * f for f in first], [seen.null_keys * f for f in first],
-            [seen.null_times * f for f in first], [seen.newest_us] * n,
-            upto - self._by_bucket, upto, [upto[-1]] * n, [seen.null_keys + seen.null_times] * n,
-            [self._began_us] * n, [None] * n, [leaves_us] * n,
-        ]  # fmt: skip
-        return pa.RecordBatch.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
-        )
+        upto = np.cumsum(self._by_bucket).tolist()
+        first = Packed(
+            labels(self._target.buckets)[0], self._target.stream, self._part, self._seq,
+            rows_in=seen.rows, null_keys=seen.null_keys, null_times=seen.null_times,
+            punctuations=seen.punctuations, newest_us=seen.newest_us, rows_upto=upto[0], rows_total=upto[-1],
+            dropped=seen.null_keys + seen.null_times, began_us=self._began_us, leaves_us=leaves_us,
+        )  # fmt: skip
+        rest = first._replace(rows_in=0, null_keys=0, null_times=0, punctuations=0)
+        others = zip(labels(self._target.buckets)[1:], upto[:-1], upto[1:], strict=True)
+        return to_arrow([first, *(rest._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in others)])
 
-    def _row(self, bucket: int, blob: bytes, stream: int | None = None) -> pa.RecordBatch:
+    def _sorted(self, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows by bucket, in pieces of bounded size."""
+        columns = [rows.column(k) for k in self._target.places]
+        hashes = self._target.keys.hashes(columns, rows.num_rows)
+        bucket = (hashes & (self._target.buckets - 1)).astype(np.uint16)
+        counts = np.bincount(bucket, minlength=self._target.buckets)
+        rows = rows.take(pa.array(np.argsort(bucket, kind="stable")))
+        start = 0
+        for number in np.flatnonzero(counts).tolist():
+            for piece in blobs.bounded(rows.slice(start, counts[number])):
+                yield number, piece
+            start += int(counts[number])
+
+    def _row(
+        self, bucket: int, blob: bytes, *, stream: int | None = None, closing: bool = False,
+        punctuations: int = 0,
+    ) -> pa.RecordBatch:  # fmt: skip
         label = labels(self._target.buckets)[bucket]
         stream = self._target.stream if stream is None else stream
-        values = [label, stream, self._part, self._seq, 0, 0, 0, None, 0, 0, 0, 0, None, blob, None]
-        return pa.RecordBatch.from_arrays(
-            [pa.array([v], f.type) for v, f in zip(values, PACKED_SCHEMA, strict=True)], schema=PACKED_SCHEMA
+        row = Packed(
+            label, stream, self._part, self._seq, punctuations=punctuations, blob=blob, closing=closing
         )
-
-
-def newer(a: Newest, b: Newest) -> list[int | None]:
-    """The newest times out of two accounts."""
-    return [x if y is None else y if x is None else max(x, y) for x, y in zip(a, b, strict=True)]
+        self._seq += 1
+        return to_arrow([row])
 
 
 def partition() -> int:

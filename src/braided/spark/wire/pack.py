@@ -1,16 +1,19 @@
 """Before the join: rows of one stream become a few Arrow blobs, one or more per bucket.
 
-Spark hands Python operators with state their input row by row, which is slow; so rows travel packed.
 Every task also sends every bucket a *control row*: how many rows it saw, how many of them cannot join
 (null key, null time), the newest time, and how many of the rows that can join go to this bucket, to the ones
 before it and to all. So all buckets know the whole stream's progress, compute the same watermark, and know
 their share of a budget.
+
+A punctuation that closes a key goes to that key's bucket, one that closes a range to all of them. One with a
+null closes nothing; it is counted all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from braided.engine.intake import split
@@ -18,10 +21,7 @@ from braided.engine.sides import times
 from braided.engine.sides.keys import valid_keys
 from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
-from braided.spark.wire import punctuations
 from braided.spark.wire.bucketing import Bucketing, Seen, Target, partition, target
-
-_FLUSH_BYTES = 64 << 20
 
 
 class Packer:
@@ -33,42 +33,36 @@ class Packer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Data blobs, then one control row per bucket."""
         bucketing, seen = Bucketing(self._target(), partition()), Seen()
-        held: list[pa.RecordBatch] = []
-        size = punctuated = 0
+        punctuated = 0
         for batch in batches:
             batch, closing = split(self._plan.layouts[self._number].stream, batch)
             punctuated += closing.num_rows
             if closing.num_rows:
-                yield from self._closing(closing, bucketing)
+                yield from self._closing(closing, bucketing, seen)
             if batch.num_rows:
-                held.append(self._judged(batch, seen))
-                size += held[-1].nbytes
-            if size >= _FLUSH_BYTES:
-                yield from bucketing.packed(held)
-                held, size = [], 0
-        yield from bucketing.packed(held)
+                yield from bucketing.add(self._judged(batch, seen))
+        yield from bucketing.flush()
         if seen.rows or punctuated:  # every bucket runs, and reports
             yield bucketing.control(seen)
 
     def _target(self) -> Target:
         return target(self._plan, self._number)
 
-    def _closing(self, batch: pa.RecordBatch, bucketing: Bucketing) -> Iterator[pa.RecordBatch]:
-        """Punctuations, for the buckets of their keys or for all; those with nulls are only counted."""
+    def _closing(self, batch: pa.RecordBatch, bucketing: Bucketing, seen: Seen) -> Iterator[pa.RecordBatch]:
+        """Punctuations, for the buckets of their keys or for all."""
         layout, keys = self._plan.layouts[self._number], self._plan.keys
         batch = self._cast(batch)
-        upto, count = layout.stream.upto, batch.num_rows
-        largest: int | None = None
+        seen.punctuations += batch.num_rows
+        upto = layout.stream.upto
         if upto is None:
             stored = self._stored(batch)
             valid = valid_keys([stored.column(k) for k in layout.keys])
             stored = stored if valid is None else stored.filter(pa.array(valid))
-            yield from bucketing.punctuations(punctuations.keys(stored))
-            count -= stored.num_rows
+            seen.punctuations -= stored.num_rows
+            yield from bucketing.punctuations(stored)
         elif len(column := to_storable(batch.column(upto)).drop_null()):
-            largest = keys.largest(keys.hashes([column], len(column)))
-        if count:
-            yield from bucketing.to_all(lambda first: punctuations.upto(largest, count if first else 0))
+            largest = int(np.argmax(keys.ranks(keys.hashes([column], len(column)))))
+            yield from bucketing.to_all(pa.record_batch({upto: column.slice(largest, 1)}))
 
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         schema = self._plan.layouts[self._number].schema

@@ -22,20 +22,8 @@ from braided.engine.sides import times
 from braided.engine.sides.keys import KeyFormat
 from braided.query.stream import Stream
 from braided.spark.wire import blobs
-from braided.spark.wire.bucketing import NO_STREAM, Bucketing, Newest, Seen, Target, newer, partition
-
-_FLUSH_BYTES = 64 << 20
-_LATE = b"braided.late"
-
-
-def late_blob(rows: pa.RecordBatch) -> bytes:
-    """Late rows, in the result's columns, marked as what they are."""
-    return blobs.encode(rows.replace_schema_metadata({_LATE: b""}))
-
-
-def is_late(rows: pa.RecordBatch) -> bool:
-    """Whether these are late rows on their way out."""
-    return _LATE in (rows.schema.metadata or {})
+from braided.spark.wire.bucketing import Bucketing, Seen, Target, partition
+from braided.spark.wire.packed import NO_STREAM, Newest, newer
 
 
 class Repacker:
@@ -48,24 +36,16 @@ class Repacker:
         """Data blobs, then one control row per bucket."""
         bucketing, seen = Bucketing(self._target, partition()), Seen()
         newest: Newest | None = None
-        held: list[pa.RecordBatch] = []
-        size = 0
-        for blob, leaves_us in _handed_on(batches):
+        for blob, late, leaves_us in _handed_on(batches):
             if leaves_us is not None:
                 newest = newer(newest or [None] * self._leaves, leaves_us)
-            if blob is None:
-                continue
-            rows = blobs.decode(blob)
-            if is_late(rows):
+            if blob is not None and late:
                 yield bucketing.passing(blob.to_pybytes())
-                continue
-            held.append(rows)
-            seen.rows += held[-1].num_rows
-            size += held[-1].nbytes
-            if size >= _FLUSH_BYTES:
-                yield from bucketing.packed(held)
-                held, size = [], 0
-        yield from bucketing.packed(held)
+            elif blob is not None:
+                rows = blobs.decode(blob)
+                seen.rows += rows.num_rows
+                yield from bucketing.add(rows)
+        yield from bucketing.flush()
         if newest is not None:
             yield bucketing.control(seen, newest)
 
@@ -81,7 +61,7 @@ class Teller:
         """One control row per bucket, if there is a time to tell."""
         seen = Seen()
         for batch in batches:
-            if batch.num_rows:
+            if batch.num_rows and self._stream.time is not None:
                 seen.at(times.event_times(self._stream, batch.column(self._stream.time)).newest_us)
         if seen.newest_us is not None:
             leaves_us: list[int | None] = [None] * self._leaves
@@ -89,7 +69,9 @@ class Teller:
             yield Bucketing(self._target, partition()).control(Seen(), leaves_us)
 
 
-def _handed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Buffer | None, Newest | None]]:
+def _handed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Buffer | None, bool, Newest | None]]:
+    """Rows that a stage found: blob, whether it is of late rows, newest times."""
     for batch in batches:
-        for blob, leaves_us in zip(batch.column("blob"), batch.column("leaves_us"), strict=True):
-            yield (blob.as_buffer() if blob.is_valid else None), leaves_us.as_py()
+        columns = (batch.column(name) for name in ("blob", "late", "leaves_us"))
+        for blob, late, leaves_us in zip(*columns, strict=True):
+            yield (blob.as_buffer() if blob.is_valid else None), late.as_py(), leaves_us.as_py()

@@ -139,26 +139,22 @@ function hover(svg, chart, x, names, format, now, latest) {
   svg.addEventListener("pointerleave", () => { ruler.setAttribute("visibility", "hidden"); latest(); });
 }
 
-function table(last) {
-  const head = make("tr"), rows = [];
-  for (const name of ["stream", "rows/s", "rows", "late", "behind", "held", "bytes", "on disk"]) head.append(make("th", name));
-  const { rows: count, bytes, seconds } = FORMATS;
-  for (const [name, s] of Object.entries(last.streams)) {
-    const row = make("tr");
-    const rate = s.rows === null || !last.seconds ? "" : count(Math.round(s.rows / last.seconds));
-    const behind = s.lag_us === null ? "" : seconds(s.lag_us / 1e6);
-    for (const cell of [name, rate, count(s.total_rows), count(s.late_rows), behind, count(s.live_rows), bytes(s.live_bytes), count(s.spilled_rows)])
-      row.append(make("td", cell));
-    rows.push(row);
-  }
-  byId("streams").replaceChildren(head, ...rows);
+function table([titles, ...rows]) {
+  const row = (cells, name) => {
+    const node = make("tr");
+    node.append(...cells.map((cell) => make(name, cell)));
+    return node;
+  };
+  byId("streams").replaceChildren(row(titles, "th"), ...rows.map((cells) => row(cells, "td")));
 }
 
 function decisions(last) {
   const said = [];
   if (last.driver_streams.length) said.push(`Driver streams: ${last.driver_streams.join(" > ")}.`);
-  if (last.watermark_us !== null) said.push(`Watermark: ${new Date(last.watermark_us / 1000).toLocaleString()}.`);
-  const allowed = Object.entries(last.allowances).map(([name, n]) => `${name} ${FORMATS.rows(n)}`);
+  const watermark = last.numbers.watermark_us;
+  if (watermark !== undefined) said.push(`Watermark: ${new Date(watermark / 1000).toLocaleString()}.`);
+  const rationed = Object.entries(last.half_joins).filter(([, h]) => h.allowance !== undefined);
+  const allowed = rationed.map(([name, h]) => `${name} ${FORMATS.rows(h.allowance)}`);
   if (allowed.length) said.push(`May probe: ${allowed.join(", ")}.`);
   byId("decisions").replaceChildren(...said.map((text) => make("p", text)));
 }
@@ -206,7 +202,7 @@ function show(data) {
   if (!last) return;
   byId("state").textContent = `batch ${last.batch}, ${new Date(last.when * 1000).toLocaleString()}`;
   tiles(data.summary);
-  table(last);
+  table(data.table);
   decisions(last);
   byId("charts").replaceChildren(...data.charts.map(figure));
   adaptations(data.adaptations);

@@ -1,0 +1,275 @@
+"""Features: parts of an engine that a query may do without, all behind one protocol.
+
+A feature is one folder with a `feature.py`: count windows, the memory budget (spill), promises, overload. The
+engine knows none of them by name. It calls the hooks below, per batch and operator, never per row, in the
+order in which `_HOMES` lists the features; a hook that a feature does not override is never called, so a
+query without features pays nothing for them.
+
+A batch goes through the hooks like this, and what a feature changes from `enter` on it takes back in `undo`:
+
+    admit    which of the arriving rows are let in; a broken promise raises here
+    expire   forget what only this feature knows to be past
+    begin    tidy up before rows are stored; nothing that a result can show
+    enter    what is really stored now, and who may probe
+    arrived, allow, found, owed    while operators run
+    commit   or undo
+    announce what the output is told besides results
+    purge    forget what no row to come can meet
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from braided.engine.intake import Arrival, Intake
+from braided.engine.operators.mjoin import Positions
+from braided.engine.operators.tree import Arriving, Found, Hooks, Tree
+from braided.engine.sides.side import Rows, SideState
+from braided.engine.site import Share, Site
+from braided.engine.state import EngineState
+from braided.engine.streams import Counters
+from braided.engine.watermark import Watermark
+from braided.policies.arrays import Bools, Int64s
+from braided.policies.decisions import Rations, Turn
+from braided.query.join_query import JoinQuery
+from braided.query.plan_tree import Plan
+
+Arrivals: TypeAlias = Sequence[Arrival | None]
+Undo: TypeAlias = Callable[[], None]
+
+
+@dataclass
+class Step:
+    """One step of an engine: a batch, or work between batches; whole or not at all."""
+
+    arrivals: Arrivals
+    later: Watermark  # once it is done
+    batch: bool = True  # it brings rows, or might have
+    work: Any = None  # what a feature wants done in a step of its own
+    handed: Mapping[Plan, Rows] = field(default_factory=dict)  # made by other engines in this batch
+    arriving: Arriving = field(default_factory=dict)  # what is stored, by input
+    found: int = 0
+    probes: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether neither rows nor punctuations came."""
+        return not any(a and (len(a.rows) or a.punctuations) for a in self.arrivals)
+
+
+class Numbers(Protocol):
+    """What is counted for `statistics`: of the join, of each stream, of each intermediate."""
+
+    join: dict[str, Any]
+    streams: list[dict[str, Any]]
+    intermediates: dict[str, dict[str, Any]]
+
+
+class Host(Protocol):
+    """What a feature may use of its engine."""
+
+    query: JoinQuery
+    site: Site
+    tree: Tree
+    watermark: Watermark
+    batches: int
+    counters: list[Counters]
+    floors_us: list[int]  # rows with an earlier time are never found, by stream
+    now_us: list[int]  # the floors of the step that runs
+
+    def side(self, stream: int) -> SideState | None:
+        """A stream's stored rows, once its schema is known."""
+
+    def intake(self, stream: int) -> Intake | None:
+        """What reads a stream's batches, once its schema is known."""
+
+    def oldest_us(self, stream: int) -> int:
+        """The oldest time of a stream that is still needed."""
+
+    def later(self, arrivals: Arrivals) -> Watermark:
+        """The watermark once these have been processed."""
+
+    def hidden(self, hashes: Int64s) -> Bools | None:
+        """Of which keys rows may be held where sides do not see them; None: of none."""
+
+
+class Feature:
+    """The protocol, with nothing to do."""
+
+    name: ClassVar[str]
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def learn(self) -> Undo | None:
+        """More is known of the streams' schemas; return what goes back."""
+
+    def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
+        """Return what is let in of a batch; `share` is this engine's, one of `cores` that run at a time."""
+        return arrivals
+
+    def floors(self, clock_us: int) -> list[int]:
+        """Return, by stream, the time below which rows are not found in a batch with this clock."""
+        return self.host.floors_us
+
+    def retains(self) -> Collection[Plan]:
+        """Return the inputs whose rows the engine must not expire."""
+        return ()
+
+    def hidden(self, hashes: Int64s) -> Bools | None:
+        """Of which keys, by hash, rows may be held where sides do not see them; None: of none."""
+
+    def expire(self) -> None:
+        """Forget what only this feature knows to be past."""
+
+    def make_room(self, incoming: int) -> None:
+        """Make room in memory for rows of this many bytes."""
+
+    def begin(self, step: Step) -> None:
+        """A step begins; what changes here no result can show."""
+
+    def enter(self, step: Step) -> None:
+        """Rows are about to be stored: change `step.arriving`, plan who may probe."""
+
+    def arrived(self, operator: int, place: int, rows: Rows) -> None:
+        """Rows arrive at an input of an operator."""
+
+    def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
+        """Return who may probe in an operator; None: all."""
+
+    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
+        """An operator has found combinations that hold."""
+
+    def owed(self, operator: int) -> Iterator[Found]:
+        """Find combinations with rows that are not in memory."""
+        return iter(())
+
+    def commit(self, step: Step) -> None:
+        """The step has found all it was to find; the watermark has moved."""
+
+    def undo(self) -> None:
+        """The step has failed: take back all since `enter`, and what `begin` planned."""
+
+    def announce(self) -> list[pa.Array] | None:
+        """Return the keys of which the output is told that they are complete."""
+
+    def purge(self, step: Step) -> None:
+        """Forget the rows that no row to come can meet."""
+
+    def work(self, *, idle: bool) -> Iterator[Any]:
+        """What is due before the next batch, in steps with results of their own."""
+        return iter(())
+
+    def finish(self) -> Iterator[Any]:
+        """What is left when all streams have ended, in steps with results of their own."""
+        return iter(())
+
+    def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
+        """The latest batch took this long, and probing in it; `ahead` is what waited for others."""
+
+    def refill(self, stream: int, pieces: Sequence[Rows]) -> Sequence[Rows]:
+        """Return which saved rows of a stream go back into its side."""
+        return pieces
+
+    def save(self, state: EngineState) -> None:
+        """Add what is to be saved."""
+
+    def load(self, state: EngineState, *, same_plan: bool) -> None:
+        """Go on from what was saved, perhaps with another plan or without this feature."""
+
+    @classmethod
+    def outlasts(cls, state: EngineState) -> bool:
+        """Whether a saved state needs this feature still, though the query now does without; may raise."""
+        return False
+
+    def describe(self, numbers: Numbers) -> None:
+        """Add what is known to the statistics."""
+
+    def reasons(self) -> Iterator[str]:
+        """The latest decisions in words."""
+        return iter(())
+
+
+Make: TypeAlias = Callable[[Host], Feature]
+
+_HOMES: tuple[tuple[str, str, Callable[[JoinQuery, Site], bool]], ...] = (
+    ("count_windows", "CountWindows", lambda query, _: query.counts),
+    ("spill", "Spilling", lambda query, _: query.memory is not None),
+    ("promises", "Promises", lambda query, _: query.promises),
+    ("overload", "Overloading", lambda query, site: query.overload is not None or bool(site.state_windows)),
+)
+
+
+class Features:
+    """The features of one engine; each hook as the functions that override it."""
+
+    def __init__(self, features: Iterable[Feature]) -> None:
+        self._all = {feature.name: feature for feature in features}
+        self.learn = self._overriding(Feature.learn)
+        self.admit = self._overriding(Feature.admit)
+        self.floors = self._overriding(Feature.floors)
+        self.retains = self._overriding(Feature.retains)
+        self.hidden = self._overriding(Feature.hidden)
+        self.expire = self._overriding(Feature.expire)
+        self.make_room = self._overriding(Feature.make_room)
+        self.begin = self._overriding(Feature.begin)
+        self.enter = self._overriding(Feature.enter)
+        self.commit = self._overriding(Feature.commit)
+        self.undo = self._overriding(Feature.undo)
+        self.announce = self._overriding(Feature.announce)
+        self.purge = self._overriding(Feature.purge)
+        self.work = self._overriding(Feature.work)
+        self.finish = self._overriding(Feature.finish)
+        self.measured = self._overriding(Feature.measured)
+        self.refill = self._overriding(Feature.refill)
+        self.describe = self._overriding(Feature.describe)
+        self.reasons = self._overriding(Feature.reasons)
+        allow = self._overriding(Feature.allow)
+        self.hooks = Hooks(
+            self._overriding(Feature.arrived),
+            self._overriding(Feature.found),
+            self._overriding(Feature.owed),
+            allow[0] if allow else None,
+        )
+
+    def get(self, name: str) -> Any:
+        """A feature by name; None if the query does without."""
+        return self._all.get(name)
+
+    def __iter__(self) -> Iterator[Feature]:
+        return iter(self._all.values())
+
+    def _overriding(self, hook: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+        name = hook.__name__
+        return tuple(getattr(f, name) for f in self if getattr(type(f), name) is not hook)
+
+
+def features_of(host: Host, given: Mapping[str, Make]) -> Features:
+    """The features that a query has; `given` makes some of them in another way."""
+    return Features(
+        (given[name] if name in given else _class(name, kind))(host)
+        for name, kind, wanted in _HOMES
+        if name in given or wanted(host.query, host.site)
+    )
+
+
+def outlasting(host: Host, features: Features, state: EngineState) -> Features:
+    """The same, with those that a saved state still needs."""
+    found: list[Feature] = []
+    for name, kind, _ in _HOMES:
+        feature = features.get(name)
+        if feature is None and state.feature(name) and _class(name, kind).outlasts(state):
+            feature = _class(name, kind)(host)
+        found += [feature] if feature is not None else []
+    return Features(found)
+
+
+def _class(name: str, kind: str) -> type[Feature]:
+    module = importlib.import_module(f"braided.engine.{name}.feature")
+    found: type[Feature] = getattr(module, kind)
+    return found

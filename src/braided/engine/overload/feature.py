@@ -1,0 +1,142 @@
+"""Overload: what is let in, found and probed where CPU or memory is short; lossy, and says so.
+
+Three means, each in a module of its own: rows that are not let in, and windows that are cut (`regulation`),
+and probes that are rationed along the plan (`rationing`). `state_windows` of a site bound what sides hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from braided.engine.features import Arrivals, Feature, Host, Numbers, Step
+from braided.engine.operators.inputs import Input
+from braided.engine.overload.rationing import Rationing
+from braided.engine.overload.regulation import Regulation
+from braided.engine.sides.side import BOTTOMLESS_US, SideState
+from braided.engine.site import Share
+from braided.engine.state import EngineState
+from braided.policies.arrays import Bools
+from braided.policies.decisions import Rations, Turn
+from braided.query.plan_tree import Plan
+
+
+class Overloading(Feature):
+    """Applies a query's `Overload`."""
+
+    name = "overload"
+
+    def __init__(self, host: Host, rationing: Rationing | None = None) -> None:
+        super().__init__(host)
+        site = host.site
+        self.regulation = Regulation(host)
+        self.rationing = rationing or Rationing(
+            host.query, site.state_windows, wait=site.repeatable, part=site.part
+        )
+        self._before = self.rationing.kept()
+
+    def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
+        """Let in what the budget allows."""
+        self.rationing.share(share, cores)
+        return self.regulation.let_in(arrivals, share)
+
+    def floors(self, clock_us: int) -> list[int]:
+        """Rows that are too old for fresh results are not found."""
+        return self.regulation.floors_at(clock_us)
+
+    def retains(self) -> Collection[Plan]:
+        """Intermediates with a window of their own do not expire with their rows."""
+        return [node for node in self.host.site.state_windows if not isinstance(node, str)]
+
+    def expire(self) -> None:
+        """Forget rows that are too many for a side's window, and intermediates with a row below its floor."""
+        tree, floors_us = self.host.tree, self.host.floors_us
+        for node, rows in self.host.site.state_windows.items():
+            if node in tree.sides:
+                tree.count_expired(node, tree.sides[node].keep_newest(rows))
+        if any(floor_us > BOTTOMLESS_US for floor_us in floors_us):
+            for source, side in tree.intermediates:
+                tree.count_expired(source.node, side.discard(self._stale(source, side)))
+
+    def begin(self, step: Step) -> None:
+        """Share budgets by the rows that count; make again what is lacking, if there is budget to spare."""
+        host = self.host
+        if self.rationing.limited:
+            self._tidy()
+        if self.rationing.catch_up(host.tree, host.watermark.us, host.floors_us) and self.rationing.limited:
+            self._tidy()
+
+    def enter(self, step: Step) -> None:
+        """Fit the allocation to the batch."""
+        self._before = self.rationing.kept()
+        self.rationing.begin(self.host.batches, self.host.tree, step.arriving)
+
+    def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
+        """Who may probe."""
+        return self.rationing.rations(operator, turn)
+
+    def commit(self, step: Step) -> None:
+        """Settle the budget, and cut windows to what may be stored."""
+        self.rationing.end(self.host.batches, step.probes, step.later.clock_us)
+        self.regulation.after(step.arrivals)
+
+    def undo(self) -> None:
+        """The budget is as it was."""
+        self.rationing.restore(self._before)
+
+    def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
+        """A batch's time decides the budget of the next."""
+        self.rationing.measured(seconds, probing, probes, ahead)
+
+    def save(self, state: EngineState) -> None:
+        """Budgets, and what is lacking."""
+        numbers = {"rationing": self.rationing.kept(), "regulation": self.regulation.kept()}
+        state.put_feature(self.name, numbers)
+
+    def load(self, state: EngineState, *, same_plan: bool) -> None:
+        """Go on; what was cut off stays so, with another budget or none."""
+        numbers = state.feature(self.name)
+        if numbers:
+            self.regulation.restore(numbers["regulation"])
+            self.rationing.restore(numbers["rationing"], same_plan=same_plan)
+
+    @classmethod
+    def outlasts(cls, state: EngineState) -> bool:
+        """Until results are exact again, and to show what was cut."""
+        numbers = state.feature(cls.name)
+        return numbers["rationing"]["exact_since"] != 0 or any(numbers["regulation"]["cut_rows"])
+
+    def describe(self, numbers: Numbers) -> None:
+        """What was cut, and how probes are rationed."""
+        numbers.join["rationing"] = self.rationing.statistics()
+        numbers.join["exact_again"] = self.rationing.exact_since
+        rows = zip(numbers.streams, self.regulation.cut_rows, self.regulation.held_rows, strict=True)
+        for of_stream, cut, held in rows:
+            if "live_rows" in of_stream:
+                of_stream["cut_rows"] = cut
+                of_stream["live_rows"] = min(of_stream["live_rows"], held if held is not None else 1 << 62)
+
+    def _tidy(self) -> None:
+        """Count the rows of streams that are dead, and forget every intermediate row that is.
+
+        What is found decides who may probe next; it must not depend on when dead rows were last tidied up.
+        """
+        host = self.host
+        for i in range(len(host.query.streams)):
+            if (side := host.side(i)) is not None:
+                side.count_dead(host.oldest_us(i))
+        for source, side in host.tree.intermediates:
+            dead = self._stale(source, side)
+            if source.node not in host.site.state_windows:
+                dead |= side.ended(host.watermark.us)
+            host.tree.count_expired(source.node, side.discard(dead, entirely=True))
+
+    def _stale(self, source: Input, side: SideState) -> Bools:
+        """Which rows of an intermediate hold a row below its stream's floor."""
+        stale = np.zeros(side.rows, np.bool_)
+        for stream, place in source.times.items():
+            floor_us = self.host.floors_us[self.host.query.names.index(stream)]
+            if floor_us > BOTTOMLESS_US:
+                stale |= side.words(place) < floor_us
+        return stale

@@ -1,0 +1,256 @@
+"""Promises: what streams have said is not to come, and the rows that may be forgotten for it.
+
+A stream is *closed* for a key if no row of it with that key is to come. Let every stored row owe nothing: it
+has been joined with all rows that came before it. Then row x of stream i with key k may go if
+
+(a) all other streams are closed for k: a result with x that is still to come would need a new row of
+    another stream, and there is none; or
+(b) some other stream j is closed for k and holds no row of k: every result of k needs a row of j, and
+    there is none and none to come.
+
+The same is true of an intermediate row made of the streams I: (a) if all streams outside I are closed, (b) as
+it is. If j lost its rows by (b), no result of k is to come at all; if by (a), all others are closed and so is
+j: again nothing is to come. So rows that were purged are rightly counted as not held, and the rule may be
+applied until nothing changes.
+
+Closed keys take effect between batches, so the order of rows inside a batch decides nothing. Only a key that
+a unique stream brings twice is seen inside a batch. After a batch there are keys to *settle*: at once those
+of rows that can be dropped on the fly or let others be, later (when purging is due) those that were closed by
+a punctuation, or by the end of a cluster.
+
+Rows that sides do not see (on disk, under a memory budget) owe results and are held: of the keys of their
+partition groups nothing is forgotten.
+
+The output can be told, too (`emit_punctuations`): a key is *complete* when all streams are closed for it, or
+by (b). That is looked at after every batch for the keys it touched, and said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
+from braided.engine.promises.ledger import Ledger, put_keys, with_keys
+from braided.engine.sides.closed_keys import Keys, together
+from braided.engine.sides.side import SideState
+from braided.engine.state import EngineState, get_arrays, put_arrays
+from braided.policies import purging
+from braided.policies.arrays import Bools, Int64s
+from braided.query.plan_tree import leaves
+
+Ranges = list[tuple[int, int]]
+_KEYS = "promises/keys"  # the part with closed keys
+
+
+class Promises(Feature):
+    """Checks promises, and forgets what they allow."""
+
+    name = "promises"
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self.ledger: Ledger | None = None  # once the types of keys are known
+        self._now: list[Keys] = []  # keys to settle after this batch
+        self._later: list[Keys] = []  # and when purging is due
+        self._moves = 0  # ranges that were closed and that stored rows were not judged by yet
+        self._scanned: Ranges = []  # that stored rows were judged by
+        self._told: Ranges = []  # that the output was told of
+        self._complete: list[pa.Array] | None = None  # keys that the latest batch made complete
+        self.announcements = 0  # since the start
+
+    def learn(self) -> Undo | None:
+        """Read keys as their types say."""
+        keys, before = self.host.tree.root.keys, (self.ledger, self._scanned, self._told)
+        if keys is None or (self.ledger is not None and self.ledger.keys == keys):
+            return None
+        self._scanned = self._told = Ledger(self.host.query, keys).ranges
+        self.ledger = Ledger(self.host.query, keys) if self.ledger is None else self.ledger.known(keys)
+
+        def unlearn() -> None:
+            self.ledger, self._scanned, self._told = before
+
+        return unlearn
+
+    def admit(self, arrivals: Arrivals, share: Any, cores: int) -> Arrivals:
+        """Look for rows that break a promise."""
+        if self.ledger is None:
+            return arrivals
+        return with_keys(self.ledger, arrivals, [self.host.intake(i) for i in range(len(arrivals))])
+
+    def commit(self, step: Step) -> None:
+        """Close what the batch closed, and note which keys are to be settled."""
+        if self.ledger is None:
+            return
+        self.ledger.age(step.later.us)
+        now, later = self._close(self.ledger, step.arrivals)
+        self._now += now
+        self._later += later
+        self._complete = None
+        if self.host.query.emit_punctuations:
+            self._complete = self._newly_complete(self.ledger, [*now, *later])
+
+    def announce(self) -> list[pa.Array] | None:
+        """The keys that the latest batch made complete, as their columns."""
+        return self._complete
+
+    def purge(self, step: Step) -> None:
+        """Forget rows that can join no more, as far as purging is due; idle inputs are a good moment."""
+        if self.ledger is None:
+            return
+        pending = self._moves + sum(map(len, self._later))
+        parts = list(self._now)
+        tuning, of = self.host.query.tuning, self.host.site.part.of
+        due = purging.due(tuning, pending, idle=step.idle, parts=of)
+        if due:
+            parts += self._later
+            parts += self.in_ranges_since(self.ledger, self._scanned)
+        parts = [keys for keys in parts if len(keys)]
+        if parts:
+            self.settle(self.ledger, together(parts))
+        self._now = []
+        if due:
+            self._later, self._scanned, self._moves = [], self.ledger.ranges, 0
+
+    def save(self, state: EngineState) -> None:
+        """Closed keys, and those that are still to be settled."""
+        if self.ledger is None:
+            return
+        arrays: dict[str, Int64s] = {}
+        numbers = self.ledger.save(arrays)
+        numbers |= {"scanned": self._scanned, "told": self._told, "moves": self._moves}
+        numbers["announcements"] = self.announcements
+        for name, parts in (("now", self._now), ("later", self._later)):
+            if parts:
+                put_keys(arrays, name, together(parts))
+        state.put_feature(self.name, numbers)
+        put_arrays(state, _KEYS, arrays)
+
+    def load(self, state: EngineState, *, same_plan: bool) -> None:
+        """Go on from what was saved."""
+        numbers = state.feature(self.name)
+        if self.ledger is None or not numbers:
+            return
+        arrays = get_arrays(state, _KEYS)
+        self.ledger.load(numbers, arrays)
+        self._scanned = [(upto, since) for upto, since in numbers["scanned"]]
+        self._told = [(upto, since) for upto, since in numbers["told"]]
+        self._moves, self.announcements = numbers["moves"], numbers["announcements"]
+        self._now, self._later = (
+            [keys for keys in [self.ledger.get_keys(arrays, name)] if keys is not None]
+            for name in ("now", "later")
+        )
+
+    def describe(self, numbers: Numbers) -> None:
+        """Closed keys, and announcements."""
+        numbers.join["punctuations_out"] = self.announcements
+        for i, of_stream in enumerate(numbers.streams):
+            if self.ledger is not None and "live_rows" in of_stream:
+                of_stream["closed_keys"] = self.ledger.closed[i].count
+
+    # parts of the above
+
+    def _close(self, ledger: Ledger, arrivals: Arrivals) -> tuple[list[Keys], list[Keys]]:
+        """What a batch closes: keys to settle now, and later."""
+        now, later = [], []
+        came = [(i, a, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
+        for i, arrival, keys in came:
+            if self.host.query.streams[i].unique and len(keys):
+                ledger.close_unique(i, keys)
+                now.append(keys)
+            over, moves = ledger.close(i, arrival, keys)
+            later += over
+            self._moves += moves
+        now += [closed for i, _, keys in came if len(closed := ledger.closed_elsewhere(i, keys))]
+        return now, later
+
+    def _newly_complete(self, ledger: Ledger, touched: list[Keys]) -> list[pa.Array] | None:
+        """The keys that are complete now and were not announced, as their columns."""
+        touched = [keys for keys in (*touched, *self.in_ranges_since(ledger, self._told)) if len(keys)]
+        self._told = ledger.ranges
+        if not touched:
+            return None
+        keys = together(touched)
+        keys = keys.pick(keys.first_ones() & ~(ledger.announced.contains(keys) | ledger.done.contains(keys)))
+        closed, finished, _, _ = self._judged(ledger, keys)
+        keys = keys.pick(finished | closed.all(axis=0))
+        if not len(keys):
+            return None
+        ledger.announced.add(keys)
+        self.announcements += len(keys)
+        return [ledger.keys.values(keys.hashes)] if keys.values is None else list(keys.values)
+
+    def in_ranges_since(self, ledger: Ledger, before: Ranges) -> list[Keys]:
+        """Keys of stored rows, and single closed ones, in ranges that were closed since then."""
+        found: list[Keys] = []
+        for closed, (upto, since) in zip(ledger.closed, before, strict=True):
+            if (closed.upto, closed.since) == (upto, since):
+                continue
+            for side in self._sides:
+                if side is not None:
+                    keys = side.keys_since(side.first)
+                    ranks = ledger.keys.ranks(keys.hashes)
+                    below = (ranks > upto) & (ranks <= closed.upto)
+                    found.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
+            for other in ledger.closed:
+                found += [
+                    other.single_ones(upto + 1, closed.upto),
+                    other.single_ones(closed.since, since - 1),
+                ]
+        return found
+
+    @property
+    def _sides(self) -> list[SideState | None]:
+        return [self.host.tree.sides.get(name) for name in self.host.query.names]
+
+    def _judged(self, ledger: Ledger, keys: Keys) -> tuple[Any, Bools, Any, Bools]:
+        """By stream and key: what is closed; of which keys no result is to come; whose rows may go.
+
+        And of which keys rows may be held where sides do not see them.
+        """
+        sides, closed = self._sides, ledger.by_stream(keys)
+        held = np.array([_holds(side, keys, known) for side, known in zip(sides, closed, strict=True)])
+        hidden = self.host.hidden(keys.hashes)
+        if hidden is None:
+            hidden = np.zeros(len(keys), np.bool_)
+        held |= hidden
+        while True:
+            finished: Bools = (closed & ~held).any(axis=0)
+            may = np.array([finished | _all_but(closed, [i]) for i in range(len(sides))]) & ~hidden
+            if not (held & closed & may).any():
+                return closed, finished, may, hidden
+            held &= ~may
+
+    def settle(self, ledger: Ledger, keys: Keys) -> None:
+        """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
+        keys = keys.pick(keys.first_ones())
+        closed, finished, may, hidden = self._judged(ledger, keys)
+        for counters, side, gone in zip(self.host.counters, self._sides, may, strict=True):
+            if side is not None and gone.any():
+                counters.purged_rows += side.purge(keys.pick(gone))
+        for source, side in self.host.tree.intermediates:
+            places = [self.host.query.names.index(name) for name in leaves(source.node)]
+            gone = (finished | _all_but(closed, places)) & ~hidden
+            if gone.any():
+                side.purge(keys.pick(gone))
+        all_closed = closed.all(axis=0)
+        if all_closed.any():
+            ledger.finish(keys.pick(all_closed))
+
+
+def _holds(side: SideState | None, keys: Keys, known: Bools) -> Bools:
+    """Which keys a side holds rows of; asked only where it is known to matter."""
+    held = ~known
+    if side is not None and known.any():
+        held[known] = side.holds(keys.pick(known))
+    return held
+
+
+def _all_but(closed: Bools, places: Sequence[int]) -> Bools:
+    """For which keys all streams are closed but some."""
+    others = [i for i in range(len(closed)) if i not in places]
+    found: Bools = np.asarray(closed[others].all(axis=0))
+    return found

@@ -1,0 +1,236 @@
+"""Which keys each stream is closed for: what punctuations, unique keys, orders and clusters have said so far.
+
+A key that all streams are closed for is *done*: it is forgotten by each of them, and remembered once for all,
+because it may be closed again (a punctuation that is sent twice, or of a unique stream), and so that a row of
+it is noticed. Of keys that are done only so many are remembered: neighbours take no room, but others might.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from braided.engine.features import Arrivals
+from braided.engine.intake import Arrival, Intake
+from braided.engine.promises.broken import broken_promise
+from braided.engine.sides.closed_keys import ClosedKeys, Keys, together
+from braided.engine.sides.keys import KeyFormat
+from braided.engine.watermark import NONE_US
+from braided.policies.arrays import Bools, Int64s
+from braided.query.bounds import INFINITE_US
+from braided.query.errors import InvalidType
+from braided.query.join_query import JoinQuery
+
+_MOST_DONE = 1 << 16
+
+
+class Ledger:
+    """The closed keys of a join's streams."""
+
+    def __init__(self, query: JoinQuery, keys: KeyFormat) -> None:
+        self._query, self.keys = query, keys
+        retention_us = max(query.bounds.retention_us(i) for i in range(len(query.streams)))
+        self._age_us = None if retention_us >= INFINITE_US else retention_us
+        self._aged_us: int | None = None  # where the watermark was when keys were last aged
+        self.closed = [self.no_keys() for _ in query.streams]
+        self._open: list[Keys | None] = [None] * len(query.streams)  # of clustered streams: the latest keys
+        self.done = self.no_keys()
+        self.announced = self.no_keys()  # and not done
+        if query.emit_punctuations:
+            self._check_values()
+
+    def no_keys(self) -> ClosedKeys:
+        """An empty set of keys."""
+        return ClosedKeys(self.keys, ages=self._age_us is not None)
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """By stream, the rank up to which and from which on all keys are closed."""
+        return [(c.upto, c.since) for c in self.closed]
+
+    def known(self, keys: KeyFormat) -> Ledger:
+        """The same, with more known of the types of keys."""
+        if keys == self.keys:
+            return self
+        later = Ledger(self._query, keys)
+        later.closed = [closed.known(keys) for closed in self.closed]
+        later.announced, later.done = self.announced.known(keys), self.done.known(keys)
+        later._open, later._aged_us = list(self._open), self._aged_us
+        return later
+
+    def check(self, i: int, arrival: Arrival, intake: Intake) -> Arrival:
+        """An arrival with its keys, without rows that break a promise; or the first such row raises."""
+        keys = intake.keys_of(arrival.rows)
+        first = keys.first_ones()
+        broken = self._broken(i, keys, first)
+        if broken is not None:
+            if self._query.tuning.on_violation == "raise":
+                row = int(np.flatnonzero(broken)[0])
+                raise broken_promise(self._query.streams[i], self.closed[i], self.keys, arrival, row)
+            first &= ~broken
+            arrival = dataclasses.replace(
+                arrival, rows=arrival.rows.pick(~broken), violations=int(broken.sum())
+            )
+        return dataclasses.replace(arrival, keys=keys.pick(first))
+
+    def is_closed(self, i: int, keys: Keys) -> Bools:
+        """Which keys a stream is closed for."""
+        return self.closed[i].contains(keys) | self.done.contains(keys)
+
+    def by_stream(self, keys: Keys) -> Any:
+        """Which keys are closed, by stream."""
+        return np.array([self.is_closed(i, keys) for i in range(len(self.closed))])
+
+    def closed_elsewhere(self, i: int, keys: Keys) -> Keys:
+        """The keys that some other stream is closed for."""
+        others = np.zeros(len(keys), np.bool_)
+        for j in range(len(self.closed)):
+            if i != j:
+                others |= self.is_closed(j, keys)
+        return keys.pick(others)
+
+    def close(self, i: int, arrival: Arrival, keys: Keys) -> tuple[list[Keys], int]:
+        """Close what one stream's part of a batch closes, but for unique keys.
+
+        The keys that were closed one by one, and how many closed ranges.
+        """
+        stream, closed = self._query.streams[i], self.closed[i]
+        over = [arrival.punctuated] if arrival.punctuated is not None else []
+        moves = 0
+        if stream.arrival in ("ordered", "descending") and self.keys.ordered:
+            if len(keys):
+                ranks = self.keys.ranks(keys.hashes)
+                if stream.arrival == "ordered":
+                    closed.close_upto(int(ranks.max()) - 1)
+                else:
+                    closed.close_since(int(ranks.min()) + 1)
+                moves += len(keys)
+        elif stream.arrival != "any":
+            over += self._clusters(i, keys, whole=arrival.brought and arrival.whole)
+        if arrival.upto is not None:
+            closed.close_upto(int(self.keys.ranks(np.array([arrival.upto]))[0]))
+            moves += max(1, arrival.punctuations)  # only one engine of several counts them
+        new = [part for keys_over in over if len(part := keys_over.pick(~self.done.contains(keys_over)))]
+        for part in new:
+            closed.add(part)
+        return new, moves
+
+    def close_unique(self, i: int, keys: Keys) -> None:
+        """Keys that came will not come again; none is done: it would have broken a promise."""
+        self.closed[i].add(keys)
+
+    def finish(self, keys: Keys) -> None:
+        """All streams are closed for some keys."""
+        for known in (*self.closed, self.announced):
+            known.forget(keys)
+        if len(self.done) > _MOST_DONE:
+            self.done = self.no_keys()
+        self.done.add(keys)
+
+    def age(self, watermark_us: int) -> None:
+        """Where rows expire, closed keys are dropped after as long again: nothing waits for them."""
+        if self._age_us is None or watermark_us == NONE_US:
+            return
+        if self._aged_us is None:
+            self._aged_us = watermark_us
+        elif watermark_us - self._aged_us > self._age_us:
+            self._aged_us = watermark_us
+            for known in (*self.closed, self.done, self.announced):
+                known.age()
+
+    # from and to a checkpoint
+
+    def save(self, arrays: dict[str, Int64s]) -> dict[str, Any]:
+        """As plain numbers, and arrays by name."""
+        numbers: dict[str, Any] = {"aged_us": self._aged_us, "done": _put(arrays, "done", self.done)}
+        if self._query.emit_punctuations:
+            numbers["announced"] = _put(arrays, "announced", self.announced)
+        numbers["closed"] = [_put(arrays, str(i), closed) for i, closed in enumerate(self.closed)]
+        for i, opened in enumerate(self._open):
+            if opened is not None:
+                put_keys(arrays, f"{i}/open", opened)
+        return numbers
+
+    def load(self, numbers: Mapping[str, Any], arrays: Mapping[str, Int64s]) -> None:
+        """Go on from what was saved."""
+        for i, closed in enumerate(self.closed):
+            closed.restore(numbers["closed"][i], _got(arrays, str(i)))
+            self._open[i] = self.get_keys(arrays, f"{i}/open")
+        self._aged_us = numbers["aged_us"]
+        self.done.restore(numbers["done"], _got(arrays, "done"))
+        if "announced" in numbers:
+            self.announced.restore(numbers["announced"], _got(arrays, "announced"))
+
+    def get_keys(self, arrays: Mapping[str, Int64s], name: str) -> Keys | None:
+        """Keys that `put_keys` wrote."""
+        if f"{name}/a" not in arrays:
+            return None
+        return Keys(arrays[f"{name}/a"], None if self.keys.exact else arrays[f"{name}/b"])
+
+    # parts of the above
+
+    def _check_values(self) -> None:
+        for stream in self._query.streams:
+            if stream.arrival != "any" and not self.keys.exact:
+                raise InvalidType(
+                    f"stream {stream.name!r}: emit_punctuations=True with arrival={stream.arrival!r} needs a "
+                    "key of one number, date or time column; leave one of them out"
+                )
+
+    def _broken(self, i: int, keys: Keys, first: Bools) -> Bools | None:
+        """Which rows of a stream, by their keys, must not come; None if none."""
+        stream = self._query.streams[i]
+        if not stream.promises or not len(keys):
+            return None
+        doubled = stream.unique and not first.all()
+        if not doubled and not self.is_closed(i, keys.pick(first)).any():
+            return None
+        broken = self.is_closed(i, keys)
+        return broken | ~first if doubled else broken
+
+    def _clusters(self, i: int, keys: Keys, *, whole: bool) -> list[Keys]:
+        """Keys whose rows are over: of the latest batch with rows, and not of this one.
+
+        A batch of which rows could not be taken tells nothing: they may have had any key.
+        """
+        opened = self._open[i]
+        if not whole:
+            if len(keys):
+                self._open[i] = keys if opened is None else together([opened, keys])
+            return []
+        self._open[i] = keys
+        return [] if opened is None else [opened.pick(opened.first_ones() & ~_among(opened, keys))]
+
+
+def put_keys(arrays: dict[str, Int64s], name: str, keys: Keys) -> None:
+    """Add keys to arrays under a name."""
+    arrays[f"{name}/a"], arrays[f"{name}/b"] = keys.words
+
+
+def with_keys(ledger: Ledger, arrivals: Arrivals, intakes: Sequence[Intake | None]) -> list[Arrival | None]:
+    """Arrivals with their keys, checked."""
+    return [
+        arrival if arrival is None or intake is None else ledger.check(i, arrival, intake)
+        for i, (arrival, intake) in enumerate(zip(arrivals, intakes, strict=True))
+    ]
+
+
+def _put(arrays: dict[str, Int64s], name: str, keys: ClosedKeys) -> dict[str, int]:
+    """Add a set's arrays under a name; its numbers."""
+    numbers, parts = keys.kept()
+    arrays.update({f"{name}/{number}": part for number, part in enumerate(parts)})
+    return numbers
+
+
+def _got(arrays: Mapping[str, Int64s], name: str) -> list[Int64s]:
+    """A set's arrays."""
+    return [arrays[f"{name}/{number}"] for number in range(4) if f"{name}/{number}" in arrays]
+
+
+def _among(keys: Keys, others: Keys) -> Bools:
+    """Which keys are among others."""
+    first = together([others, keys]).first_ones()
+    return ~first[len(others) :]

@@ -1,0 +1,355 @@
+"""A join's state within its memory budget: what goes to disk, and when it is joined from there.
+
+Rows are flushed before a batch, to make room for it; owed combinations are found in steps of their own before
+a batch (`work`), or after the last one (`finish`). A step is whole or not at all: until it is committed
+nothing has changed but that rows may have moved to disk, which no result can show.
+
+An operator *owes* combinations of rows that were never in memory together (see `merging`). Where
+merges wait (`defer`), any row of an operator with rows on disk may be owed to them, and any row of those
+above to what will come of that; so none of these expire. Once more than half of what is on disk would have,
+all is settled from below: what is in memory of groups with rows on disk is flushed, all is merged, and pieces
+that have died go. So the work and the room on disk are in proportion to the rows that live. Without `defer`
+groups with rows on disk have none in memory between batches, and nothing is owed.
+
+Where any attempt at a batch may be the one that counts, as on Spark, rows are flushed after a batch, when its
+results are out, and what is merged together with the next one was decided and saved before.
+
+Memory: rows that were flushed hold their room until a side is rebuilt without them. So that this is seldom,
+only a part of the limit is for rows that are found, and the rest for those that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from braided.engine.features import Feature, Host, Numbers, Step
+from braided.engine.operators.mjoin import Positions
+from braided.engine.operators.operator import Operator
+from braided.engine.operators.tree import Found
+from braided.engine.sides.freeing import free_at_once, give_back
+from braided.engine.sides.side import Rows, SideState, group_of
+from braided.engine.spill import saving
+from braided.engine.spill.disk import Disk, all_inputs
+from braided.engine.spill.disk_merges import DiskMerges
+from braided.engine.spill.disk_phase import DiskPhase
+from braided.engine.spill.files import Piece, Store
+from braided.engine.state import EngineState
+from braided.policies.arrays import Bools, Int64s
+from braided.policies.flush import registry
+from braided.policies.flush.question import Merge
+from braided.query.errors import InvalidValue
+from braided.query.memory import LIVE_SHARE
+from braided.query.plan_tree import Plan, leaves
+
+_BACK_SHARE = 0.5  # of the limit: groups come back from disk while no more is held
+_GIVE_BACK_SHARE = 0.25  # of the limit: what may be free and not given back
+_MOST_PIECES = 8  # of a group and input, before they are written as one
+
+
+@dataclass
+class _Task:
+    """Groups of one operator whose generations are to meet in this step."""
+
+    groups: Bools
+    with_memory: bool  # rows in memory are the latest generation
+    last: bool = False  # nothing more arrives, so all may be dropped afterwards
+    pieces: list[dict[int, Piece]] = field(default_factory=list)  # rows in memory, already written
+    rewritten: Bools | None = None  # groups of which these are all rows, because they had many pieces
+    leaves: bool = False  # rows in memory are written, and go
+    settles: bool = False  # with those of all operators: afterwards nothing is owed
+
+
+Tasks = dict[int, _Task]  # by number of operator
+
+
+class Spilling(Feature):
+    """Keeps an engine's state within `Memory(limit=...)`."""
+
+    name = "spill"
+
+    def __init__(self, host: Host, store: Store | None = None) -> None:
+        super().__init__(host)
+        assert host.query.memory is not None
+        self.memory, self.tree = host.query.memory, host.tree
+        self.disk = Disk(host, host.site.store if store is None else store)
+        self.merges = DiskMerges(self.disk, self.tree, host.site.clock, host.query.tuning.seed)
+        free_at_once()
+        self.defers = self.memory.defer is not False  # or rows were restored that may owe something
+        if self.defers and host.query.emit_punctuations:
+            raise InvalidValue(
+                "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
+                "are out, and with defer they may wait on disk"
+            )
+        self.phase = DiskPhase(self.disk, self.tree, self.merges.room_bytes)
+        self.read_rows = 0
+        self._free = 0.0  # bytes that were freed since memory was given back
+        self._tasks: Tasks = {}
+        self._began_us = 0  # the watermark when the step began
+        self.next: list[Merge | None] = [None, None]  # decided for a batch with rows, and for one without
+
+    # what is held
+
+    @property
+    def held(self) -> int:
+        """Bytes of stored rows in memory, of their indexes, and of what is known of groups."""
+        return sum(s.nbytes for s in self.tree.sides.values()) + self.disk.statistics.nbytes
+
+    def retains(self) -> set[Plan]:
+        """The inputs whose rows may be owed to rows on disk, so that they must not expire."""
+        if not self.defers:
+            return set()
+        spilled = [o.node for o in self.tree.operators if self.disk.generations[o.number]]
+        found: set[Plan] = set()
+        for operator in self.tree.operators:
+            below = leaves(operator.node)
+            if any(set(leaves(node)) <= set(below) for node in spilled):
+                found.update(operator.node)
+        return found
+
+    def hidden(self, hashes: Int64s) -> Bools | None:
+        """Rows on disk are held, though sides do not see them."""
+        return self.disk.holds(hashes)
+
+    def save(self, state: EngineState) -> None:
+        """What is on disk, and what is merged next."""
+        numbers = saving.save(self.disk, state)
+        state.put_feature(self.name, {**numbers, "defers": self.defers, "next": self.next})
+
+    def load(self, state: EngineState, *, same_plan: bool) -> None:
+        """Go on; rows that were saved may owe something, whatever is asked for now."""
+        numbers = state.feature(self.name)
+        saving.check(numbers, self.memory, same_plan=same_plan)
+        if numbers and same_plan:
+            saving.load(self.disk, self.tree.operators, state, numbers)
+            self.defers |= numbers["on_disk"] and numbers["defers"]
+            self.defers |= any(generations.owing.any() for generations in self.disk.generations)
+            self.next = [None if merge is None else Merge(*merge) for merge in numbers["next"]]
+
+    @classmethod
+    def outlasts(cls, state: EngineState) -> bool:
+        """Rows on disk cannot do without it."""
+        saving.check(state.feature(cls.name), None, same_plan=False)
+        return False
+
+    def describe(self, numbers: Numbers) -> None:
+        """What is on disk, and what it owes."""
+        owed = sum(self.phase.owed(o).sum() for o in self.tree.operators) if self.defers else 0
+        numbers.join |= {
+            "spilled_bytes": self.disk.store.bytes,
+            "owed": round(owed),
+            "disk_decision": self.phase.reason,
+        }
+        for name, of_stream in zip(self.host.query.names, numbers.streams, strict=True):
+            if "live_rows" in of_stream:
+                of_stream["spilled_rows"] = self.disk.rows(name)
+        for source, _ in self.tree.intermediates:
+            numbers.intermediates[source.name]["spilled_rows"] = self.disk.rows(source.node)
+
+    def reasons(self) -> Iterator[str]:
+        """Why the disk phase last decided as it did, with its numbers."""
+        if self.phase.reason:
+            yield f"on disk: {self.disk.store.bytes:,} bytes; {self.phase.reason}"
+
+    # flushing
+
+    def make_room(self, incoming: int) -> None:
+        """Flush, and give up rows that are gone, until so many bytes more fit; or take groups back."""
+        limit, held = self.memory.limit_bytes, self.held
+        row_bytes = self.disk.statistics.row_bytes
+        gone = sum(s.gone_rows * row_bytes[n] for n, s in self.tree.sides.items())
+        if not self.defers:
+            self._take_back(_BACK_SHARE * limit - (held - gone) - incoming)
+        if incoming or held > limit:  # else the next batch will say how much it needs
+            over = held - gone + incoming - LIVE_SHARE * limit
+            if over > 0:
+                self._flush(max(over, self.memory.flush_share * limit))
+            if held + incoming > limit:
+                for side in self.tree.sides.values():
+                    side.leave_out_gone()
+                self._freed(gone)
+        if self.host.site.retried:
+            owing = self.defers and self.phase.owing
+            self.next = [self.phase.decide(idle=idle) if owing else None for idle in (False, True)]
+
+    def _flush(self, size: float) -> None:
+        """Write the least useful groups to disk, so many bytes at least."""
+        plan = [self.phase.groups(o, with_rows=True) for o in self.tree.operators]
+        chosen = registry.FLUSHES[self.memory.flush](plan, size)
+        for operator in self.tree.operators:
+            groups = np.zeros((len(operator.node), 1 << self.disk.bits), np.bool_)
+            for flush in chosen:
+                if flush.operator == operator.number:
+                    groups[slice(None) if flush.side is None else flush.side, flush.group] = True
+            if groups.any():
+                self.disk.flush(operator, groups)
+
+    def _take_back(self, room: float) -> None:
+        """Groups that owe nothing come back to memory, those that most arrives for first."""
+        for operator in self.tree.operators:
+            generations = self.disk.generations[operator.number]
+            if room <= 0 or not generations:
+                continue
+            sizes = self.disk.bytes_in_memory(operator)
+            arrived = self.phase.groups(operator, with_rows=False).arrived.sum(axis=0) * generations.groups
+            chosen = np.zeros(len(arrived), np.bool_)
+            for group in np.argsort(-arrived, kind="stable").tolist():
+                if arrived[group] > 0 and sizes[group] <= room:
+                    chosen[group] = True
+                    room -= sizes[group]
+            if chosen.any():
+                back = self.merges.read(operator, chosen, with_memory=False)
+                for child, (rows, _) in zip(operator.node, back, strict=True):
+                    self.tree.sides[child].append(rows)
+                for group in np.flatnonzero(chosen).tolist():
+                    self.disk.drop(operator.number, group)
+
+    # steps
+
+    def work(self, *, idle: bool) -> Iterator[Tasks]:
+        """What is to be merged before the next batch; if that is idle, memory gives nothing."""
+        if self.defers and self.memory.defer is False:
+            yield from self._all_owed()
+            self.defers = False
+        if self.defers and self.disk.mostly_dead():
+            yield from self._all_owed()
+            self.disk.drop_dead(self.host.watermark.us)
+        if self.defers and self.phase.owing:
+            merge = self.phase.decide(idle=idle)
+            if merge is not None:
+                yield self._task_of(merge)
+
+    def _planned(self, step: Step) -> Tasks:
+        """What is merged together with a batch: decided from what was saved when the last one ended."""
+        if not self.defers or step.later.ended:
+            return {}
+        if self.memory.defer is False or self.disk.mostly_dead():
+            return {
+                o.number: _Task(g.groups, with_memory=True, leaves=True, settles=True)
+                for o, g in zip(self.tree.operators, self.disk.generations, strict=True)
+            }
+        merge = self.next[all(a is None for a in step.arrivals)]
+        return {} if merge is None else self._task_of(merge, leaves=True)
+
+    def finish(self) -> Iterator[Tasks]:
+        """All that is owed, from below, when nothing more arrives."""
+        for operator in self.tree.operators:
+            for groups in self.merges.parts(operator, self.disk.generations[operator.number].groups):
+                yield {operator.number: _Task(groups, with_memory=True, last=True)}
+            self.disk.forget(operator, all_inputs(operator, np.ones(1 << self.disk.bits, np.bool_)))
+        self.disk.store.close()
+
+    def begin(self, step: Step) -> None:
+        """Plan what is merged in this step."""
+        self._began_us = self.host.watermark.us
+        if not self.defers:
+            self.disk.drop_dead(self._began_us)
+        self._tasks = dict(step.work or {})
+        if self.host.site.retried and step.work is None:
+            self._tasks = self._planned(step)
+        if step.batch:
+            self.disk.statistics.batch()
+        self.merges.rows, self.merges.seconds = 0, 0.0
+        self.disk.tick += 1
+        for side in self.tree.sides.values():
+            side.tick = self.disk.tick
+
+    def arrived(self, operator: int, place: int, rows: Rows) -> None:
+        """Count what arrives by group."""
+        self.disk.statistics.arrived(operator, place, rows)
+        if self.memory.one_sided:
+            groups = group_of(rows.hashes, self.disk.bits)
+            spilled = self.disk.generations[operator].groups
+            self.disk.owed[operator] += np.bincount(groups, minlength=len(spilled)) * spilled
+
+    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
+        """Count what came of each group."""
+        self.disk.statistics.found(operator, sides, positions)
+
+    def owed(self, operator: int) -> Iterator[Found]:
+        """The combinations that an operator owes, as far as this step is to find them."""
+        which = self.tree.operators[operator]
+        if not self.defers and operator not in self._tasks:
+            self._add_cold(which)
+        task = self._tasks.get(operator)
+        if task is not None:
+            if task.leaves:
+                self._write_all(which, task)
+            for groups in self.merges.parts(which, task.groups) if task.with_memory else [task.groups]:
+                yield from self.merges.across(which, groups, with_memory=task.with_memory)
+
+    def commit(self, step: Step) -> None:
+        """What the step merged has met."""
+        disk = self.disk
+        for number, task in self._tasks.items():
+            operator = self.tree.operators[number]
+            if task.rewritten is not None:
+                for group in np.flatnonzero(task.rewritten).tolist():
+                    disk.drop(number, group)
+            if task.pieces:
+                disk.flushed(operator, all_inputs(operator, task.groups), task.pieces)
+            for group in np.flatnonzero(task.groups).tolist():
+                disk.meet(number, group)
+                if task.last:
+                    disk.drop(number, group)
+            if task.last:
+                disk.forget(operator, all_inputs(operator, task.groups))
+        if any(task.settles for task in self._tasks.values()):
+            disk.drop_dead(self._began_us)
+            self.defers = self.memory.defer is not False
+        self._tasks = {}
+        disk.statistics.after_interval()
+        rows, seconds = self.merges.rows, self.merges.seconds
+        self._freed(rows * disk.statistics.mean_row_bytes)
+        self.read_rows += rows
+        self.phase.measured(rows, seconds)
+
+    def undo(self) -> None:
+        """What the step wrote goes."""
+        for task in self._tasks.values():
+            self.disk.store.drop(p for of_input in task.pieces for p in of_input.values())
+        self._tasks = {}
+
+    # parts of the above
+
+    def _task_of(self, merge: Merge, *, leaves: bool = False) -> Tasks:
+        """Merge one group; with `leaves` what memory has of it goes along, and to disk."""
+        groups = np.zeros(1 << self.disk.bits, np.bool_)
+        groups[merge.group] = True
+        leaves = leaves or self.phase.along
+        return {merge.operator: _Task(groups, self.memory.one_sided or leaves, leaves=leaves)}
+
+    def _add_cold(self, operator: Operator) -> None:
+        """Groups with rows on disk that rows arrived for: they meet in this batch, and go to disk."""
+        generations = self.disk.generations[operator.number]
+        groups = self.disk.statistics.held(operator).any(axis=0) & generations.groups
+        if groups.any():
+            self._tasks[operator.number] = _Task(groups, with_memory=True, leaves=True)
+
+    def _write_all(self, operator: Operator, task: _Task) -> None:
+        """Write the rows in memory of a task's groups; where there are many pieces, all rows as one."""
+        crowded = self.disk.generations[operator.number].crowded(_MOST_PIECES)
+        task.rewritten = task.groups & crowded
+        task.pieces = self.disk.write(operator, all_inputs(operator, task.groups & ~crowded))
+        if task.rewritten.any():
+            for place, (rows, _) in enumerate(self.merges.read(operator, task.rewritten, with_memory=True)):
+                task.pieces[place] |= self.disk.write_rows(operator.node[place], rows)
+
+    def _all_owed(self) -> Iterator[Tasks]:
+        """All that is owed, from below; afterwards groups with rows on disk have none in memory."""
+        for operator in self.tree.operators:
+            generations = self.disk.generations[operator.number]
+            if generations:
+                self.disk.flush(operator, all_inputs(operator, generations.groups))
+            owing = generations.groups if self.memory.one_sided else generations.owing
+            for groups in self.merges.parts(operator, owing):
+                yield {operator.number: _Task(groups, with_memory=False)}
+
+    def _freed(self, size: float) -> None:
+        """This many bytes are free again; from time to time they go back to the system."""
+        self._free += size
+        if self._free > _GIVE_BACK_SHARE * self.memory.limit_bytes:
+            give_back()
+            self._free = 0.0

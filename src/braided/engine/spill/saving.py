@@ -1,0 +1,111 @@
+"""What is on disk, saved: rows with it, or only where they lie, if their store lasts as long as the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from braided.engine.operators.operator import Operator
+from braided.engine.sides.side import Rows
+from braided.engine.spill.disk import Disk
+from braided.engine.spill.files import LastingStore, by_numbers, numbered
+from braided.engine.spill.generations import Generation
+from braided.engine.state import EngineState, Table
+from braided.policies.flush.state_manager import owed_after_flush
+from braided.query.errors import InvalidValue
+from braided.query.memory import Memory
+
+_PREFIX = "spill/"
+
+
+def save(disk: Disk, state: EngineState) -> dict[str, Any]:
+    """Plain numbers, and by operator and input the rows on disk, each with its generation's number."""
+    if disk.memory.one_sided and any(disk.generations):
+        raise InvalidValue(
+            f"snapshot: rows are on disk, and with flush={disk.memory.flush!r} they cannot be saved; "
+            "use flush='adaptive-global'"
+        )
+    numbers = {
+        "tick": disk.tick,
+        "lineage": disk.memory.lineage,
+        "groups": 1 << disk.bits,
+        "on_disk": any(disk.generations),
+        "owed": [owed.tolist() for owed in disk.owed],
+        "counts": disk.statistics.kept()["counts"],
+    }
+    if isinstance(disk.store, LastingStore):
+        numbers |= disk.statistics.kept()
+        numbers["pieces"] = [
+            [_group(disk.store, group, g) for group, g in several] for several in disk.generations
+        ]
+        return numbers
+    for number, generations in enumerate(disk.generations):
+        for place in range(len(generations.rows)):
+            several = [(g.number, p) for _, g in generations for p in g.pieces[place]]
+            if several:
+                read = disk.store.read(p for _, p in several)
+                batches = [numbered(read[piece], of) for of, piece in several]
+                state.parts[f"{_PREFIX}{number}/{place}"] = Table(batches[0].schema, batches)
+    return numbers
+
+
+def load(disk: Disk, operators: Sequence[Operator], state: EngineState, numbers: Mapping[str, Any]) -> None:
+    """Go on from what was saved with the same plan; rows that were saved may be put into other groups."""
+    parts = {name: part for name, part in state.parts.items() if name.startswith(_PREFIX)}
+    if disk.memory.one_sided and parts:
+        raise InvalidValue(
+            f"restore: rows are on disk, and flush={disk.memory.flush!r} cannot tell which have met; "
+            "use flush='adaptive-global'"
+        )
+    disk.tick = numbers["tick"]
+    disk.statistics.restore(numbers)
+    store: Any = disk.store
+    for generations, groups in zip(disk.generations, numbers.get("pieces", ()), strict=False):
+        for group, inputs, number in groups:
+            pieces = tuple(tuple(store.found(p) for p in of_input) for of_input in inputs)
+            generations.put(group, Generation(number, pieces))
+    by_generation: dict[tuple[int, int], dict[int, Rows]] = {}
+    for name, part in parts.items():
+        which, place = map(int, name.removeprefix(_PREFIX).split("/"))
+        for number, rows in by_numbers(part.batches):
+            by_generation.setdefault((number, which), {})[place] = rows
+    for (number, which), inputs in sorted(by_generation.items()):
+        _put_back(disk, operators[which], number, inputs)
+    for owed, was in zip(disk.owed, numbers["owed"], strict=True):
+        owed[:] = was if len(was) == len(owed) else owed
+
+
+def check(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool) -> None:
+    """Raise if rows that are not in memory cannot be used as the join is asked for now."""
+    if not numbers.get("on_disk"):
+        return
+    if memory is None or not same_plan:
+        raise InvalidValue(
+            "this state has rows on disk that owe results, or groups of keys that are not in memory: go on "
+            "with the plan and a memory budget as when it was saved (the limit may differ), or start afresh"
+        )
+    if "pieces" in numbers and numbers["groups"] != 1 << memory.group_bits:
+        raise InvalidValue(
+            "this state was saved with another number of groups; go on with "
+            f"bd.Memory(groups={numbers['groups']}), or start afresh"
+        )
+
+
+def _group(store: LastingStore, group: int, generation: Generation) -> list[Any]:
+    pieces = [[store.place(p) for p in of_input] for of_input in generation.pieces]
+    return [group, pieces, generation.number]
+
+
+def _put_back(disk: Disk, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
+    """Write one generation's rows of an operator to disk."""
+    pieces = [
+        disk.write_rows(child, inputs[place]) if place in inputs else {}
+        for place, child in enumerate(operator.node)
+    ]
+    generations = disk.generations[operator.number]
+    before = generations.rows.astype(np.float64)
+    generations.add(number, pieces)
+    more = generations.rows - before
+    disk.owed[operator.number] += owed_after_flush(before, more, np.ones(more.shape[1]))

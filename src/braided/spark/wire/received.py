@@ -1,0 +1,121 @@
+"""One bucket's packed rows of a micro-batch, read: what goes into the engine.
+
+Rows come in any order and from any attempt of a task, so they are sorted first; no order of arrival decides
+anything. In a query of several stages only the first stages believe the tasks that pack rows how far time has
+come; what these find is handed on, so that no two stages can differ.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from braided.engine.intake import Counted, Incoming
+from braided.engine.operators.tree import Tree
+from braided.engine.sides.side import Rows
+from braided.engine.sides.storable import no_rows
+from braided.engine.site import Share
+from braided.query.errors import InvalidValue
+from braided.query.plan_tree import Plan
+from braided.spark.plan import JoinPlan
+from braided.spark.wire import blobs
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, newer
+
+
+class Received:
+    """What one bucket of a stage received in a micro-batch."""
+
+    def __init__(self, plan: JoinPlan, packed: Sequence[Packed]) -> None:
+        self._plan = plan
+        self._packed = sorted(packed, key=lambda p: (p.stream, p.part, p.seq))
+
+    @property
+    def idle(self) -> bool:
+        """Whether only time has passed."""
+        return all(p.stream == NO_STREAM for p in self._packed)
+
+    @property
+    def began_us(self) -> int | None:
+        """When the first task of the batch began, by its own clock."""
+        return min((p.began_us for p in self._packed if p.began_us is not None), default=None)
+
+    @property
+    def passing(self) -> list[bytes]:
+        """Blobs that are none of the stage's business."""
+        return [p.blob for p in self._packed if p.stream == NO_STREAM and p.blob is not None]
+
+    @property
+    def share(self) -> Share:
+        """Which rows of the whole batch are this bucket's, over all streams."""
+        rows = [(p.rows_before, p.rows_upto, p.rows_total) for p in self._packed]
+        return Share(*map(sum, zip(*rows, strict=True)))
+
+    @functools.cached_property
+    def newest_us(self) -> Newest:
+        """The newest times of the streams, as far as this batch tells."""
+        newest: Newest = [None] * len(self._plan.query.streams)
+        for p in self._packed:
+            if p.leaves_us is not None:
+                newest = newer(newest, p.leaves_us)
+            if p.newest_us is not None and self._plan.first:
+                newest = newer(newest, [p.newest_us if i == p.stream else None for i in range(len(newest))])
+        return newest
+
+    def incoming(self) -> dict[str, Incoming]:
+        """Each stream's part of the batch; of one that another stage joins only its newest time."""
+        return {
+            name: self._incoming(i)
+            for i, name in enumerate(self._plan.query.names)
+            if self.newest_us[i] is not None or self._of(i)
+        }
+
+    def handed(self, tree: Tree) -> dict[Plan, Rows]:
+        """What lower stages made in this batch."""
+        handed: dict[Plan, Rows] = {}
+        for number in range(len(self._plan.query.streams), len(self._plan.inputs)):
+            source = tree.inputs[self._plan.inputs[number]]
+            rows = _rows(self._of(number))
+            handed[source.node] = tree.entering(source, no_rows(source.schema) if rows is None else rows)
+        return handed
+
+    def check_complete(self, before_us: Newest) -> None:
+        """Raise if the first stages know of rows that this stage has not got: they would be too late here.
+
+        A stream that a later stage joins is read twice in a batch; Spark reads the same rows then.
+        `before_us` are the newest times that were known before the batch.
+        """
+        for name in () if self._plan.first else self._plan.subplan.streams:
+            i = self._plan.query.names.index(name)
+            times_us = [before_us[i], *(p.newest_us for p in self._of(i))]
+            here_us = max((at for at in times_us if at is not None), default=None)
+            newest_us = self.newest_us[i]
+            if newest_us is not None and (here_us is None or newest_us > here_us):
+                raise InvalidValue(
+                    f"stream {name!r}: two reads of one micro-batch gave different rows; a join with several "
+                    "keys needs sources that give the same rows again"
+                )
+
+    def _incoming(self, i: int) -> Incoming:
+        packed = self._of(i)
+        counted = Counted(
+            rows_in=sum(p.rows_in for p in packed),
+            null_keys=sum(p.null_keys for p in packed),
+            null_times=sum(p.null_times for p in packed),
+            punctuations=sum(p.punctuations for p in packed),
+            newest_us=self.newest_us[i],
+            brought=any(p.rows_total for p in packed) and not any(p.dropped for p in packed),
+        )
+        rows = _rows([p for p in packed if not p.closing])
+        return Incoming(rows, _rows([p for p in packed if p.closing]), counted)
+
+    def _of(self, number: int) -> list[Packed]:
+        """The packed rows of one of the stage's inputs."""
+        return [p for p in self._packed if p.stream == number]
+
+
+def _rows(packed: Sequence[Packed]) -> pa.RecordBatch | None:
+    """The rows in the blobs of packed rows; None if there is no blob."""
+    parts = [blobs.decode(p.blob) for p in packed if p.blob is not None]
+    return pa.concat_batches(parts) if len(parts) > 1 else next(iter(parts), None)
