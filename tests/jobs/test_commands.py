@@ -15,17 +15,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from braided.jobs import definitions, load, schema
+from braided.jobs import definitions, load
 from braided.jobs.example import write_example
 from braided.jobs.running import Watching, _waiting
 from braided.query.errors import BraidedError
+from tests.jobs import job_schema
 from tests.jobs.files import GOOD, write
 
 NO_SPARK = """
 import sys
 class Refused:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("pyspark", "py4j") or name == "braided.spark.pipeline":
+        loads_spark = name.startswith("braided.spark.") and not name.endswith((".sessions", ".java"))
+        if name.split(".")[0] in ("pyspark", "py4j") or loads_spark:
             raise AssertionError(f"{name} is imported")
 sys.meta_path.insert(0, Refused())
 from braided.cli.main import main
@@ -47,7 +49,7 @@ def test_init_then_explain_without_spark(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "job.yaml").read_text()
     assert text.startswith("# yaml-language-server: $schema=./job.schema.json\n")
-    assert (tmp_path / "job.schema.json").read_text() == schema.text()
+    assert (tmp_path / "job.schema.json").read_text() == definitions.SCHEMA_FILE.read_text()
     done = braided("explain", "job.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Join of 3 streams" in done.stdout
@@ -79,10 +81,23 @@ def test_a_mistake_is_one_message_and_status_1(tmp_path: Path) -> None:
 
 def test_no_java_is_said_before_anything_starts(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
-    done = braided("run", "job.yaml", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME=str(tmp_path))
+    done = braided("run", "job.yaml", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME="")
     assert done.returncode == 1
     assert done.stderr == (
         "braided: Spark needs Java 17 or newer, and none was found; install it or set JAVA_HOME\n"
+    )
+
+
+def test_a_wrong_java_home_is_named_with_the_remedy(tmp_path: Path) -> None:
+    """There was a Java on the path, so all seemed well; Spark asked `JAVA_HOME`, and said so in its words."""
+    write(tmp_path, GOOD)
+    (tmp_path / "java").write_text("#!/bin/sh\n")
+    (tmp_path / "java").chmod(0o755)
+    done = braided("run", "job.yaml", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME="/nowhere/jdk")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "braided: JAVA_HOME is '/nowhere/jdk', and there is no Java in it (bin/java); set it to the "
+        "folder of a Java 17 or newer, or unset it to use the one on the path\n"
     )
 
 
@@ -143,7 +158,7 @@ def test_a_port_in_use_is_said_before_spark_starts(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"braided: serve: port {port} cannot be used")
     assert done.stderr.endswith("give another, or 0 for any free one\n")
-    assert "pyspark is imported" in braided("run", "job.yaml", "--serve", "0", cwd=tmp_path).stderr
+    assert "builder is imported" in braided("run", "job.yaml", "--serve", "0", cwd=tmp_path).stderr
 
 
 def test_a_journal_that_is_none_is_said_before_spark_starts(tmp_path: Path) -> None:
@@ -176,12 +191,13 @@ def test_init_at_a_file_says_what_to_name(tmp_path: Path) -> None:
 
 
 def test_the_schema_is_up_to_date_and_printed(tmp_path: Path) -> None:
-    assert schema.FILE.read_text() == schema.text(), "write it anew: schema.FILE.write_text(schema.text())"
-    assert braided("schema", cwd=tmp_path).stdout == schema.text()
+    written = definitions.SCHEMA_FILE.read_text()
+    assert written == job_schema.text(), "write it again: python -m tests.jobs.job_schema"
+    assert braided("schema", cwd=tmp_path).stdout == written
 
 
 def test_the_schema_knows_all_options_and_allows_variables() -> None:
-    said = json.loads(schema.text())
+    said = json.loads(job_schema.text())
     assert set(said["required"]) == {"query", "sources", "sink", "checkpoint"}
     assert set(said["definitions"]) >= {
         "JoinQuery",

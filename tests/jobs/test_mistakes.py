@@ -211,3 +211,38 @@ def test_durations_hint_at_the_unit(text: str, hint: str) -> None:
     with pytest.raises(BraidedError) as raised:
         to_us(text)
     assert str(raised.value).endswith(hint)
+
+
+IN_A_LIST = """\
+query:
+  streams:
+    - {name: orders, key: order_id, time: placed_at, window: 2 huors, lateness: 1 minute}
+    - name: payments
+      key: order_id
+      time: paid_at
+      window: {rows: 0}
+      lateness: 1 minute
+      arrival: sorted
+  within:
+    - streams: [orders, payments]
+      from: 0 seconds
+      to: 1 huor
+  memory:
+    limit: 5 MBB
+    flush: biggest
+  tuning:
+    goal: sped
+    purge: {every: 0}
+  select:
+    a: orders.x
+    b: order.x
+    c: 3
+  where: order.x > 1
+"""
+
+
+def test_mistakes_of_every_part_are_found_together(tmp_path: Path) -> None:
+    """Which value a sentence is about was guessed from its words, by leaving out value after value."""
+    lines = said(tmp_path, text=IN_A_LIST + GOOD[GOOD.index("sources:") :])
+    numbers = [int(line.split(":")[1]) for line in lines]
+    assert numbers == [3, 7, 9, 11, 15, 16, 18, 19, 22, 23, 24], lines

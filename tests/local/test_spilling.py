@@ -268,7 +268,7 @@ def test_files_that_are_gone_are_named_and_the_call_can_be_repeated(tmp_path: Pa
 
 def test_folders_of_dead_processes_are_removed(tmp_path: Path) -> None:
     left = tmp_path / "braided-spill-left"
-    left.mkdir()
+    left.mkdir(mode=0o700)
     (left / "lock").write_text("")
     (left / "1.arrow").write_bytes(b"x")
     live = bd.LocalJoin(two(bd.Memory(20_000, directory=str(tmp_path))))

@@ -145,6 +145,20 @@ def test_a_doctype_may_declare_entities_but_not_elsewhere() -> None:
         texts("<a>&x;</a>", head="<!DOCTYPE s SYSTEM 'other.dtd'>")
 
 
+@pytest.mark.parametrize("where", ["SYSTEM 'file:///etc/hostname'", "PUBLIC 'a' 'http://localhost/a'"])
+def test_an_external_entity_is_refused(where: str) -> None:
+    """One that the document itself declares was left out, and nothing was said: "a&x;b" was "ab"."""
+    head = f"<!DOCTYPE s [<!ENTITY x {where}><!ENTITY y 'in &x;'>]>"
+    for text in ("a&x;b", "a&y;b"):
+        with pytest.raises(
+            InvalidValue, match=r"record 1: an entity has its text in another file, '(file|http)"
+        ):
+            texts(f"<a>{text}</a>", head=head)
+    with pytest.raises(InvalidValue, match="external entity"):
+        texts("<a t='&x;'>b</a>", head=head)
+    assert texts("<a>ab</a>", head=head) == ["ab"]
+
+
 def test_rows_are_children_of_the_root_only() -> None:
     document = (
         b"<s><x><record><a>no</a></record></x>no<record><a>yes</a><record><a>no</a></record></record></s>"

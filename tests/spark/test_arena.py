@@ -29,6 +29,7 @@ NAMES = names_of(3)
 @pytest.fixture(autouse=True)
 def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    monkeypatch.setattr(folders, "other_roots", list)
     return tmp_path / "arenas"
 
 
@@ -143,7 +144,7 @@ def test_files_are_private_few_and_removed_with_their_rows(own_root: Path) -> No
     for batch in batches(tables, 40):
         made.push(batch)
         counts.append(len(files(own_root, "*")))
-    assert all(p.stat().st_mode & 0o077 == 0 for p in files(own_root, "*.*.*"))
+    assert all(p.stat().st_mode & 0o077 == 0 for p in own_root.rglob("*"))
     assert max(counts[-10:]) <= BUCKETS * (2 + 3 * (4 + 12))
 
 
@@ -192,12 +193,9 @@ def test_a_folder_that_is_swept_in_mid_run_does_no_harm(own_root: Path) -> None:
 
 
 def test_folders_of_dead_applications_are_swept(own_root: Path) -> None:
-    dead = own_root / "dead-app"
-    dead.mkdir(parents=True)
-    (dead / "owner").write_text("999999999")
-    alive = own_root / "live-app"
-    alive.mkdir()
-    (alive / "owner").write_text(str(os.getpid()))
+    for name, owner in (("dead-app", "999999999"), ("live-app", str(os.getpid()))):
+        folders.application_folder(name).write("owner", owner.encode())
+    dead, alive = own_root / "dead-app", own_root / "live-app"
     folders.application_folder("new-app")
     assert not dead.exists()
     assert alive.exists()
@@ -205,8 +203,8 @@ def test_folders_of_dead_applications_are_swept(own_root: Path) -> None:
 
 def test_a_querys_folder_goes_when_the_query_ends(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_LOOK_EVERY_S", 0.01)
-    kept = folders.bucket_folder("app", "other-session", "f", 0)
-    ended = folders.bucket_folder("app", "mine", "f", 0)
+    kept = folders.bucket_folder("app", "other-session", "f", 0).path
+    ended = folders.bucket_folder("app", "mine", "f", 0).path
 
     def looks() -> Iterator[list[str]]:
         yield ["mine"]

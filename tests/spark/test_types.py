@@ -64,3 +64,27 @@ def test_keys_of_several_types_join_in_batches(spark: SparkSession) -> None:
         columns = [key] if isinstance(key, str) else key
         counts = frame.dropna(subset=columns).groupBy(*columns).count().collect()
         assert bd.spark.join(query, {"a": frame, "b": frame}).count() == sum(r["count"] ** 2 for r in counts)
+
+
+def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Names with dots and backticks were read as paths by Spark, and a tab broke the second batch."""
+    key, time, value = "the.key\t`k`", "t.ime `x`\n'", 'größe/"数"'
+    frame = spark.createDataFrame(rows(6), DDL).select("k", "t", "row").toDF(key, time, value)
+    frame.coalesce(1).write.parquet(str(tmp_path / "in" / "0"))
+    frame.coalesce(1).write.parquet(str(tmp_path / "in" / "1"))
+    query = bd.JoinQuery(
+        [bd.Stream(n, key=key, time=time, window="3 seconds", lateness="1 minute") for n in ("a", "b")]
+    )
+    reader = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
+    live = {n: reader.parquet(str(tmp_path / "in" / "*")) for n in ("a", "b")}
+    seen: list[Any] = []
+    writer = bd.spark.join(query, live, buckets=2).writeStream.foreachBatch(
+        lambda df, _: seen.extend(df.collect())
+    )
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    streaming = writer.start()
+    streaming.awaitTermination()
+    assert bd.spark.metrics(streaming).batches == 2
+    joined = [(r[f"a_{value}"], r[f"b_{value}"]) for r in seen]
+    assert len(joined) == 4 * len(set(joined)) > 0
+    assert all(r[f"a_{key}"] == r[f"b_{key}"] for r in seen)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
 
 import braided as bd
+from braided.view import page as page_module
 from braided.view import serve
 from braided.view.page import Page
 from tests.view.batches import EVIL, record
@@ -92,6 +97,58 @@ def test_localhost_is_us_and_head_has_no_body(page: Page) -> None:
     connection.request("POST", "/")
     assert connection.getresponse().status == 501
     connection.close()
+
+
+def trickling(page: Page) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", page.port), timeout=10)
+    connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    return connection
+
+
+def seconds_until_closed(connection: socket.socket) -> float:
+    """How long a request may trickle, a byte every tenth of a second."""
+    began = time.monotonic()
+    connection.settimeout(0.1)
+    while time.monotonic() - began < 8:
+        try:
+            connection.sendall(b"x")
+            if connection.recv(100) == b"":
+                break
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            break
+    return time.monotonic() - began
+
+
+def test_a_request_that_trickles_is_closed(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit was for each byte: a request with a byte every nine seconds held its thread for ever."""
+    monkeypatch.setattr(page_module._Handler, "timeout", 1)
+    with trickling(page) as slow:
+        assert get(page, "/metrics")[0] == 200
+        assert 0.5 < seconds_until_closed(slow) < 4
+
+
+def test_connections_are_few_and_come_free_again(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every connection that was held open had a thread of its own, without end."""
+    monkeypatch.setattr(page_module._Handler, "timeout", 1)
+    before = threading.active_count()
+    with ExitStack() as stack:
+        held = [stack.enter_context(trickling(page)) for _ in range(50)]
+        time.sleep(0.3)
+        assert threading.active_count() - before <= 32
+        seconds_until_closed(held[0])
+        time.sleep(0.5)
+        assert get(page, "/metrics")[0] == 200
+
+
+def test_a_request_without_end_is_closed(page: Page) -> None:
+    """A hundred headers of 64 kB each were read."""
+    with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+        with suppress(ConnectionError):
+            connection.sendall(b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 60_000 + b"\r\nZ: 1")
+        with suppress(ConnectionError):
+            assert b"200 OK" not in connection.recv(100)
 
 
 def test_it_listens_on_this_machine_alone(page: Page) -> None:

@@ -48,7 +48,7 @@ def run(folder: Path, limit: int | None, defer: bool) -> dict[str, Any]:
     memory = bd.Memory(limit, defer=defer) if limit else None
     query = bd.JoinQuery([bd.Stream(n, "k", window="unbounded") for n in NAMES], memory=memory)
     peak, over = [0, 0], threading.Event()
-    engines = application_folder(spark.sparkContext.applicationId)
+    engines = application_folder(spark.sparkContext.applicationId).path
     watcher = threading.Thread(target=_watch, args=(over, peak, engines), daemon=True)
     watcher.start()
     began = time.perf_counter()

@@ -6,7 +6,6 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -18,6 +17,8 @@ from braided import __version__
 from braided.engine import calibration
 from braided.engine.kernels import warm_up
 from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
+from braided.query.errors import InvalidValue
+from braided.spark.sessions.java import find_java
 
 _PACKAGES = {
     "numpy": "the core", "numba": "the core", "pyarrow": "the core", "sqlglot": "where conditions, SQL",
@@ -71,12 +72,12 @@ def _parts() -> Iterator[tuple[str, str, str]]:
 
 
 def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if java is None:
-        return "missing: install a JDK 17 or newer"
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60)
+        said = subprocess.run(
+            [find_java(), "-version"], capture_output=True, text=True, check=True, timeout=60
+        )
+    except InvalidValue as wrong:
+        return f"missing: {wrong}"
     except (OSError, subprocess.SubprocessError) as wrong:
         return f"does not run: {wrong}"
     return (said.stderr or said.stdout).splitlines()[0]

@@ -113,9 +113,9 @@ def _say(line: str) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of job files, for editors."""
-    from braided.jobs.schema import FILE
+    from braided.jobs.definitions import SCHEMA_FILE
 
-    print(FILE.read_text(encoding="utf-8"), end="")
+    print(SCHEMA_FILE.read_text(encoding="utf-8"), end="")
 
 
 @app.command()

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from braided.jobs.definitions import FILES, FORMATS, XML, LateSink, Sink, Source
+from braided.jobs.definitions import LateSink, Sink, Source
+from braided.jobs.formats import FORMATS, REPEATABLE, Needs, format_of
+from braided.jobs.paths import same_place, shared
 from braided.jobs.problems import Place, Problem, called
 from braided.query.durations import to_text, to_us
 from braided.query.errors import BraidedError, did_you_mean
@@ -14,26 +16,23 @@ from braided.query.join_query import JoinQuery
 
 _MOST_BUCKETS = 1024
 _TRIGGERS = {"availablenow": "available now", "once": "once"}
-_SUBSCRIBE = ("subscribe", "subscribePattern", "assign")
-_SAFE_TWICE = (*FILES, "kafka", "delta", "console", "noop")  # a batch that is written again adds nothing
 
 
-def problems(said: Mapping[str, Any]) -> Iterator[Problem]:
-    """All that is wrong between parts that are right by themselves."""
-    sources = said.get("sources")
-    if isinstance(sources, Mapping):
-        for name, source in sources.items():
-            if isinstance(source, Source):
-                yield from _source(source, ("sources", name))
-        if isinstance(said.get("query"), JoinQuery):
-            yield from _each_stream(said["query"], sources)
-    sink = said.get("sink")
+def problems(options: Mapping[str, Any]) -> Iterator[Problem]:
+    """All that is wrong between parts that are right by themselves; what is wrong by itself is None."""
+    sources = options.get("sources")
+    read = {n: s for n, s in sources.items() if isinstance(s, Source)} if isinstance(sources, dict) else {}
+    for name, source in read.items():
+        yield from _source(source, ("sources", name))
+    if isinstance(options.get("query"), JoinQuery) and isinstance(sources, dict):
+        yield from _each_stream(options["query"], sources)
+    sink = options.get("sink")
     if isinstance(sink, Sink):
-        yield from _sink(sink)
-        yield from _apart(said.get("checkpoint"), sink)
-    yield from _trigger(said)
-    yield from _buckets(said.get("buckets"))
-    settings = said.get("spark")
+        yield from _sinks(sink, read)
+        yield from _checkpoint(options.get("checkpoint"), sink, read)
+    yield from _trigger(options.get("trigger"), read)
+    yield from _buckets(options.get("buckets"))
+    settings = options.get("spark")
     for key in settings if isinstance(settings, Mapping) else ():
         if not key.startswith("spark."):
             yield Problem(("spark", key), f"spark: settings begin with 'spark.'; got {key!r}")
@@ -70,105 +69,108 @@ def _each_stream(query: JoinQuery, sources: Mapping[str, Any]) -> Iterator[Probl
 
 
 def _source(source: Source, at: Place) -> Iterator[Problem]:
-    name = called(at)
-    if source.format in (*FILES, XML) and not source.path:
-        yield Problem(at, f"{name}: path is missing; the format {source.format!r} needs a folder")
-    if source.format == XML and source.schema is None:
+    name, form = called(at), format_of(source.format)
+    if form.files and not source.path:
+        yield Problem(at, f"{name}: path is missing; the format {form.name!r} needs a folder")
+    if form.place is not None and source.path:
+        yield Problem((*at, "path"), f"{name}: {form.name} has no path; {form.place}")
+    if form.schema == "given" and source.schema is None:
         yield Problem(
             at, f"{name}: schema is missing; texts of XML become what it says, such as sno long, title string"
         )
-    if source.format == "kafka":
-        yield from _kafka(source.options, at, _SUBSCRIBE)
-        if source.path:
-            yield Problem((*at, "path"), f"{name}: kafka has no path; name its topics: options: subscribe")
-        if source.schema is not None:
-            yield Problem(
-                (*at, "schema"),
-                f"{name}: kafka has columns of its own; give the schema of its values: value: schema",
-            )
+    if form.schema == "own" and source.schema is not None:
+        message = f"{form.name} has columns of its own; give the schema of its values: value: schema"
+        yield Problem((*at, "schema"), f"{name}: {message}")
+    yield from _needs(form.source_needs, source, at)
     if source.replay is not None:
         yield from _replay(source, (*at, "replay"))
 
 
 def _replay(source: Source, at: Place) -> Iterator[Problem]:
     assert source.replay is not None
-    given = {"files": source.replay.files, "rows_per_second": source.replay.rows_per_second}
-    said = {name: value for name, value in given.items() if value is not None}
-    if source.format == XML and source.replay.rows_per_second is not None:
-        yield Problem(at, f"{called(at)}: {XML!r} cannot be replayed by rows_per_second; give files")
-    elif source.format in FORMATS and source.format not in (*FILES, XML):
-        yield Problem(at, f"{called(at)}: only files are replayed; limit {source.format!r} by its options")
-    if len(said) != 1:
-        yield Problem(at, f"{called(at)}: give files or rows_per_second" + (", not both" if said else ""))
-    for name, value in said.items():
+    form = format_of(source.format)
+    both = {"files": source.replay.files, "rows_per_second": source.replay.rows_per_second}
+    given = {name: value for name, value in both.items() if value is not None}
+    if form.files and not form.paced and "rows_per_second" in given:
+        yield Problem(at, f"{called(at)}: {form.name!r} cannot be replayed by rows_per_second; give files")
+    elif form.name in FORMATS and not form.files:
+        yield Problem(at, f"{called(at)}: only files are replayed; limit {form.name!r} by its options")
+    if len(given) != 1:
+        yield Problem(at, f"{called(at)}: give files or rows_per_second" + (", not both" if given else ""))
+    for name, value in given.items():
         if value <= 0:
             yield Problem((*at, name), f"{called(at)}: {name} must be above zero; got {value}")
 
 
-def _kafka(options: Mapping[str, Any], at: Place, topics: tuple[str, ...]) -> Iterator[Problem]:
-    if "kafka.bootstrap.servers" not in options:
-        yield Problem(
-            at, f"{called(at)}: kafka needs options: kafka.bootstrap.servers, such as localhost:9092"
-        )
-    if topics and not any(name in options for name in topics):
-        yield Problem(at, f"{called(at)}: kafka needs options: {topics[0]}, the topics, with commas between")
+def _needs(needs: Needs, end: Source | Sink | LateSink, at: Place) -> Iterator[Problem]:
+    for names, words in needs:
+        if not any(name in end.options for name in names):
+            yield Problem(at, f"{called(at)}: {end.format} needs options: {names[0]}, {words}")
 
 
-def _sink(sink: Sink) -> Iterator[Problem]:
-    yield from _end(sink, ("sink",))
-    if not isinstance(sink.late, LateSink):
-        return
-    yield from _end(sink.late, ("sink", "late"))
-    ends: tuple[tuple[Place, Sink | LateSink], ...] = ((("sink",), sink), (("sink", "late"), sink.late))
+def _sinks(sink: Sink, sources: Mapping[str, Source]) -> Iterator[Problem]:
+    ends: list[tuple[Place, Sink | LateSink]] = [(("sink",), sink)]
+    if isinstance(sink.late, LateSink):
+        ends.append((("sink", "late"), sink.late))
+        if sink.path is not None and sink.late.path is not None and same_place(sink.path, sink.late.path):
+            yield Problem(("sink", "late", "path"), "sink.late: results have this path already; name another")
     for at, end in ends:
-        if end.format not in _SAFE_TWICE:
-            yield Problem(
-                (*at, "format"),
-                f"{called(at)}: with a sink for late rows a batch may be written twice after a failure, and "
-                f"the format {end.format!r} would then hold rows twice; use one of {', '.join(_SAFE_TWICE)}",
-            )
-        elif end.table is not None and end.format != "delta":
-            yield Problem(
-                (*at, "table"), f"{called(at)}: with a sink for late rows a table must be of format 'delta'"
-            )
-    if sink.path is not None and sink.path == sink.late.path:
-        yield Problem(("sink", "late", "path"), "sink.late: results have this path already; name another")
+        yield from _sink(end, at)
+        if len(ends) > 1:
+            yield from _repeatable(end, at)
+        for name, source in sources.items():
+            if same := shared(source, end):
+                yield Problem(
+                    (*at, same[0]),
+                    f"{called(at)}: {same[1]} is, holds or lies in what sources.{name} reads: the job would "
+                    "read what it wrote; name another",
+                )
 
 
-def _end(sink: Sink | LateSink, at: Place) -> Iterator[Problem]:
-    name = called(at)
+def _sink(sink: Sink | LateSink, at: Place) -> Iterator[Problem]:
+    name, form = called(at), format_of(sink.format)
     if sink.path and sink.table:
         yield Problem((*at, "table"), f"{name}: give path or table, not both")
-    if sink.format in FILES and not sink.path and not sink.table:
-        yield Problem(at, f"{name}: path is missing; say in which folder the {sink.format} files go")
-    if sink.format in ("console", "kafka", "noop") and (sink.path or sink.table):
+    if form.files and not sink.path and not sink.table:
+        yield Problem(at, f"{name}: path is missing; say in which folder the {form.name} files go")
+    if form.place is not None and (sink.path or sink.table):
         key = "path" if sink.path else "table"
-        yield Problem((*at, key), f"{name}: the format {sink.format!r} has no {key}; leave it out")
-    if sink.format == "kafka":
-        yield from _kafka(sink.options, at, ("topic",))
+        yield Problem((*at, key), f"{name}: the format {form.name!r} has no {key}; leave it out")
+    yield from _needs(form.sink_needs, sink, at)
 
 
-def _apart(checkpoint: object, sink: Sink) -> Iterator[Problem]:
-    ends: list[Any] = [sink, sink.late]
-    for end in ends:
-        if isinstance(end, Sink | LateSink) and end.path is not None and end.path == checkpoint:
-            yield Problem(("checkpoint",), "checkpoint: a sink has this path already; name another folder")
+def _repeatable(end: Sink | LateSink, at: Place) -> Iterator[Problem]:
+    if not format_of(end.format).repeatable:
+        yield Problem(
+            (*at, "format"),
+            f"{called(at)}: with a sink for late rows a batch may be written twice after a failure, and "
+            f"the format {end.format!r} would then hold rows twice; use one of {', '.join(REPEATABLE)}",
+        )
+    elif end.table is not None and end.format != "delta":
+        yield Problem(
+            (*at, "table"), f"{called(at)}: with a sink for late rows a table must be of format 'delta'"
+        )
 
 
-def _trigger(said: Mapping[str, Any]) -> Iterator[Problem]:
-    text = said.get("trigger")
+def _checkpoint(checkpoint: object, sink: Sink, sources: Mapping[str, Source]) -> Iterator[Problem]:
+    late = sink.late.path if isinstance(sink.late, LateSink) else None
+    ends = [("a sink", sink.path), ("a sink", late)]
+    ends += [(f"sources.{name}", source.path) for name, source in sources.items()]
+    for owner, path in ends:
+        if path is not None and isinstance(checkpoint, str) and same_place(path, checkpoint):
+            yield Problem(("checkpoint",), f"checkpoint: {owner} has this path already; name another folder")
+
+
+def _trigger(text: object, sources: Mapping[str, Source]) -> Iterator[Problem]:
     if isinstance(text, str):
         try:
             trigger(text)
         except BraidedError as wrong:
-            words = list(_TRIGGERS.values())
-            hint = did_you_mean(text, words)
+            hint = did_you_mean(text, _TRIGGERS.values())
             also = hint if hint.startswith("did you mean") else "or 'available now', or 'once'"
             yield Problem(("trigger",), f"{wrong}; {also}")
-    sources = said.get("sources")
-    for name, source in sources.items() if isinstance(sources, Mapping) else ():
-        paced = isinstance(source, Source) and source.replay and source.replay.rows_per_second is not None
-        if paced and text is not None:
+    for name, source in sources.items():
+        if text is not None and source.replay and source.replay.rows_per_second is not None:
             yield Problem(
                 ("trigger",),
                 f"trigger: sources.{name}.replay.rows_per_second sets the trigger; leave one of them out",

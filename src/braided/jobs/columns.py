@@ -14,10 +14,10 @@ from braided.query.join_query import JoinQuery
 
 
 def missing_columns(
-    query: JoinQuery, said: Mapping[str, Any] | str, columns: Mapping[str, Sequence[str]]
+    query: JoinQuery, written: Mapping[str, Any] | str, columns: Mapping[str, Sequence[str]]
 ) -> Iterator[Problem]:
-    """Columns that the query (as the file has it: `said`) uses and that known `columns` of a stream lack."""
-    for stream, column, at, use in _used(query, said):
+    """Columns that the query uses (`written`: as in the file) and that known `columns` of a stream lack."""
+    for stream, column, at, use in _used(query, written):
         if stream in columns and column not in columns[stream]:
             hint = did_you_mean(column, columns[stream])
             yield Problem(at, f"stream {stream!r} has no column {column!r} ({use}); {hint}")
@@ -54,10 +54,10 @@ def ddl(schema: Schema) -> str:
     return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in schema.items())
 
 
-def _used(query: JoinQuery, said: Mapping[str, Any] | str) -> Iterator[tuple[str, str, Place, str]]:
+def _used(query: JoinQuery, written: Mapping[str, Any] | str) -> Iterator[tuple[str, str, Place, str]]:
     """Stream, column, place in the file, and what for."""
     for stream in query.streams:
-        at = stream_place(said, stream.name)
+        at = ("query", *stream_place(written, stream.name))
         for column in stream.key_columns if query.on is None else ():
             yield stream.name, column, (*at, "key"), "its key"
         if stream.time is not None:

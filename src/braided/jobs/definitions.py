@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
 
 from braided.query.join_query import JoinQuery
+from braided.query.masking import masked
 
+SCHEMA_FILE = Path(__file__).with_name("job.schema.json")  # for editors
 Scalar: TypeAlias = str | int | float | bool
 Options: TypeAlias = Mapping[str, Scalar]
 Schema: TypeAlias = str | Mapping[str, str]
 
-FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")  # formats that are files in a folder
-XML = "braided-xml"  # files, too, but read by Braided
-FORMATS = (*FILES, "kafka", "delta", "rate", "socket", XML)
-SINKS = (*FILES[:-1], "kafka", "delta", "console", "memory", "noop")
+
+class _Masked:
+    """An end of a job, shown without credentials."""
+
+    def __repr__(self) -> str:
+        options = dataclasses.asdict(self)  # type: ignore[call-overload]
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in masked(options).items())})"
 
 
 def helped(cls: Any) -> dict[str, str]:
@@ -43,8 +49,8 @@ class Value:
     format: Annotated[Literal["json"], "what the value is"] = "json"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Source:
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Source(_Masked):
     """Where the rows of a stream come from."""
 
     format: Annotated[str, "any format Spark can stream: parquet, json, csv, orc, text, kafka, rate, ..."]
@@ -62,8 +68,8 @@ class Source:
     replay: Annotated[Replay | None, "read files slowly"] = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LateSink:
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class LateSink(_Masked):
     """Where rows go that came too late; each has the name of its stream in `late_stream`."""
 
     format: Annotated[str, "a file format, kafka, delta, console or noop"]
@@ -72,8 +78,8 @@ class LateSink:
     options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sink:
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Sink(_Masked):
     """Where results go."""
 
     format: Annotated[str, "any format Spark can stream to: parquet, json, csv, kafka, delta, console, ..."]

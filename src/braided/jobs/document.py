@@ -2,13 +2,14 @@
 
 Scalars are read as in YAML 1.2: only `true` and `false` are truth values, so that `on` and `no` stay words,
 and dates and times stay texts. A key that comes twice is a problem, and so is a variable that is not set.
+What a file can cost is bounded: its bytes, the digits of a number, and the values its aliases grow to.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ except ImportError:
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TAG = "tag:yaml.org,2002:"
 _MERGE = "<<"
+_MOST_BYTES = 1_000_000
+_MOST_VALUES = 20_000
+_MOST_DIGITS = 40
+_TRUTHS = {"true": True, "false": False}
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -48,8 +53,8 @@ class Document:
     """What a file says: `data` in dicts, lists and scalars; `lines` has the place of each key and item."""
 
     name: str
-    data: Any
-    lines: Mapping[Place, int]
+    data: Any = field(repr=False)  # it may hold credentials
+    lines: Mapping[Place, int] = field(repr=False)
     problems: tuple[Problem, ...] = ()
 
     def line(self, at: Place) -> int:
@@ -66,22 +71,26 @@ def read_document(path: Path, environment: Mapping[str, str] | None = None) -> D
 
 def parse(text: str, name: str, environment: Mapping[str, str] | None = None) -> Document:
     """The document in a text; variables come from `environment`, else from the process."""
-    reader = _Reader(os.environ if environment is None else environment)
+    reader = _Reader(name, os.environ if environment is None else environment)
     try:
         root = yaml.compose(text, Loader=_Loader)
         data = reader.read(root, ()) if root is not None else None
     except yaml.MarkedYAMLError as wrong:
-        raise JobError(name, [_said(wrong, name)]) from None
+        raise JobError(_described(wrong, name)) from None
     except yaml.YAMLError as wrong:
-        raise JobError(name, [f"{name}: it is no YAML: {' '.join(str(wrong).split())}"]) from None
+        raise JobError(f"{name}: it is no YAML: {' '.join(str(wrong).split())}") from None
     except RecursionError:
-        raise JobError(name, [f"{name}: it is nested too deeply, or holds itself by an alias"]) from None
+        raise JobError(f"{name}: it is nested too deeply, or holds itself by an alias") from None
     return Document(name, data, reader.lines, tuple(reader.problems))
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise InvalidValue(f"{str(path)!r} has more than {_MOST_BYTES:,} bytes; a job file is YAML")
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
         hint = did_you_mean(path.name, beside) if beside else "`braided init` writes an example"
@@ -94,40 +103,59 @@ def _text(path: Path) -> str:
         raise InvalidValue(f"{str(path)!r} cannot be read: {wrong.strerror}") from None
 
 
-def _said(wrong: yaml.MarkedYAMLError, name: str) -> str:
+def _described(wrong: yaml.MarkedYAMLError, name: str) -> str:
     mark = wrong.problem_mark or wrong.context_mark
     place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
-    said = f"{place}: it is no YAML: {wrong.problem or wrong.context}"
+    message = f"{place}: it is no YAML: {wrong.problem or wrong.context}"
     if wrong.problem and wrong.context and wrong.context_mark is not None:
-        said += f", {wrong.context} that began in line {wrong.context_mark.line + 1}"
-    if "'\\t'" in said:
-        said += "; indent with spaces, not tabs"
-    elif "expected <block end>" in said or "end of stream" in said:
-        said += "; look for a quote or a bracket before it that is not closed, or for a wrong indent"
-    return said
+        message += f", {wrong.context} that began in line {wrong.context_mark.line + 1}"
+    if "'\\t'" in message:
+        message += "; indent with spaces, not tabs"
+    elif "expected <block end>" in message or "end of stream" in message:
+        message += "; look for a quote or a bracket before it that is not closed, or for a wrong indent"
+    return message
 
 
 @dataclass
 class _Reader:
     """Turns nodes into values, noting lines and problems."""
 
+    name: str
     environment: Mapping[str, str]
     lines: dict[Place, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    values: int = 0
 
     def read(self, node: yaml.Node, at: Place) -> Any:
+        self._count(node)
         self.lines.setdefault(at, node.start_mark.line + 1)
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in (_TAG + "map", _TAG + "seq"):
+            self._refuse_tag(node, at)
         if isinstance(node, yaml.MappingNode):
             return {key: self.read(value, (*at, key)) for key, value in self._entries(node, at)}
         if isinstance(node, yaml.SequenceNode):
             return [self.read(item, (*at, i)) for i, item in enumerate(node.value)]
         return self._scalar(node, at)
 
+    def _count(self, node: yaml.Node) -> None:
+        """Raise if aliases of aliases make the file grow without end."""
+        self.values += 1
+        if self.values > _MOST_VALUES:
+            raise JobError(
+                f"{self.name}:{node.start_mark.line + 1}: it grows to more than {_MOST_VALUES:,} values; "
+                "leave out aliases of aliases"
+            )
+
+    def _refuse_tag(self, node: yaml.Node, at: Place) -> None:
+        written = node.tag.replace(_TAG, "!!", 1)
+        self.problems.append(Problem(at, f"the tag {written} has no meaning here; leave it out"))
+
     def _entries(self, node: yaml.MappingNode, at: Place) -> Iterator[tuple[str, yaml.Node]]:
         """Keys and values; a key that is there wins over one of a merged mapping (`<<: *name`)."""
         merged: dict[str, yaml.Node] = {}
         own: dict[str, tuple[int, yaml.Node]] = {}
         for key, value in node.value:
+            self._count(key)
             name, line = key.value if isinstance(key, yaml.ScalarNode) else None, key.start_mark.line + 1
             if name is None:
                 self.problems.append(Problem(at, "a key must be a word or a text"))
@@ -152,18 +180,27 @@ class _Reader:
 
     def _scalar(self, node: yaml.ScalarNode, at: Place) -> Any:
         text, tag = self._filled(node.value, at), node.tag
-        if not tag.startswith(_TAG):
-            self.problems.append(Problem(at, f"the tag {tag} has no meaning here; leave it out"))
-            return text
         if text != node.value and node.style is None:
             tag = _Loader("").resolve(yaml.ScalarNode, text, (True, False))
-        return _value(tag.removeprefix(_TAG), text)
+        read = _SCALARS.get(tag.removeprefix(_TAG))
+        if read is None:
+            self._refuse_tag(node, at)
+            return text
+        if read is _whole and len(text) > _MOST_DIGITS:
+            message = f"a number of {len(text):,} digits is too long; give at most {_MOST_DIGITS}"
+            self.problems.append(Problem(at, message))
+            return 0
+        try:
+            return read(text)
+        except (ValueError, KeyError):  # a tag that does not fit: !!int abc
+            self.problems.append(Problem(at, f"{text!r} cannot be read as {tag.replace(_TAG, '!!')}"))
+            return text
 
     def _filled(self, text: str, at: Place) -> str:
         """The text with `${NAME}` and `${NAME:-default}` replaced; `$${` stands for `${`."""
 
-        def fill(found: re.Match[str]) -> str:
-            name, default = found.groups()
+        def fill(match: re.Match[str]) -> str:
+            name, default = match.groups()
             if name is None:
                 return "${"
             value = self.environment.get(name) or default
@@ -180,13 +217,14 @@ class _Reader:
         return _VARIABLE.sub(fill, text)
 
 
-def _value(kind: str, text: str) -> Any:
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return text.lower() == "true"
-    if kind == "int":
-        return int(text, 0) if text.lower().startswith(("0x", "0o")) else int(text)
-    if kind == "float":
-        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-    return text
+def _whole(text: str) -> int:
+    return int(text, 0) if text.lower().startswith(("0x", "0o")) else int(text)
+
+
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "null": lambda _: None,
+    "bool": lambda text: _TRUTHS[text.lower()],
+    "int": _whole,
+    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from braided.jobs import schema
+from braided.jobs.definitions import SCHEMA_FILE
 from braided.query.errors import InvalidValue
 from braided.testing.samples import shop
 
@@ -33,7 +33,7 @@ def write_example(path: Path) -> Path:
         job.parent.mkdir(parents=True, exist_ok=True)
         for name, table in shop.tables(_ORDERS).items():
             _write(data / name, list(_rows(table, with_late=name == "payments")), table.column_names)
-        (job.parent / schema.FILE.name).write_text(schema.FILE.read_text(encoding="utf-8"), encoding="utf-8")
+        (job.parent / SCHEMA_FILE.name).write_bytes(SCHEMA_FILE.read_bytes())
         job.write_text(_EXAMPLE.read_text(encoding="utf-8").replace("job.yaml", job.name), encoding="utf-8")
     except OSError as wrong:
         raise InvalidValue(f"{str(wrong.filename)!r} cannot be written: {wrong.strerror}") from None

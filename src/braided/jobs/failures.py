@@ -7,16 +7,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from braided.jobs.definitions import FORMATS, SINKS
+from braided.jobs.formats import SINKS, SOURCES, format_of
 from braided.jobs.loading import Job
 from braided.jobs.problems import JobFailed
 from braided.query.errors import BraidedError, InvalidValue, did_you_mean
 
-_PACKAGES = {
-    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
-    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
-    "delta": "io.delta:delta-spark_2.13:<version>",
-}
 _OURS = re.compile(r"braided\.query\.errors\.\w+: ([^\n]+)")
 _CODES = re.compile(r"\[[A-Z][A-Z_.0-9]+\] |[.;]? *SQLSTATE: \w+")
 # what was raised and what it says: "Caused by: java.io.IOException: no room"
@@ -48,13 +43,14 @@ def missing_format(wrong: Exception) -> str | None:
 
 
 def _how_to_get(format_: str, end: str) -> str:
-    if format_ in _PACKAGES:
-        package = _PACKAGES[format_].format(spark=importlib.metadata.version("pyspark"))
+    package = format_of(format_).package
+    if package is not None:
+        package = package.format(spark=importlib.metadata.version("pyspark"))
         return (
             f"Spark has no format {format_!r} on its class path; add the package to the job: "
             f"spark: {{spark.jars.packages: {package}}}"
         )
-    hint = did_you_mean(format_, FORMATS if end == "sources" else SINKS)
+    hint = did_you_mean(format_, SOURCES if end == "sources" else SINKS)
     if not hint.startswith("did you mean"):
         hint += "; others need their package: spark: {spark.jars.packages: group:artifact:version}"
     return f"Spark knows no format {format_!r}; {hint}"

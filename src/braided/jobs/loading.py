@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,16 +10,16 @@ from typing import Any
 from braided.jobs import checks, columns
 from braided.jobs.definitions import JobFile, LateSink, Options, Sink, Source
 from braided.jobs.document import Document, read_document
+from braided.jobs.paths import located
 from braided.jobs.problems import refuse
-from braided.jobs.queries import read_query, stream_place
-from braided.jobs.shapes import Found, read_options
-from braided.query.errors import InvalidValue
+from braided.jobs.queries import place_of, read_query
+from braided.jobs.shapes import Problems, read_options
+from braided.query.errors import BraidedError, InvalidValue
 from braided.query.join_query import JoinQuery
+from braided.query.masking import masked
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # s3a://..., file:/...
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Job:
     """A job that can be run: paths are absolute, short spellings are written out."""
 
@@ -34,6 +32,10 @@ class Job:
     trigger: Mapping[str, Any]
     buckets: int
     spark: Options
+
+    def __repr__(self) -> str:
+        """Say which job it is: options and paths may hold credentials."""
+        return f"Job({self.name!r}, from {self.document.name!r}: {', '.join(self.query.names)})"
 
     @property
     def late(self) -> LateSink | None:
@@ -49,16 +51,13 @@ class Job:
         """An error about a value of the file."""
         return InvalidValue(f"{self.document.name}:{self.document.line(at)}: {message}")
 
-    def complain_of_join(self, message: str) -> InvalidValue:
-        """An error of the join, at the line of the stream it names, if it names one."""
-        named = re.search(r"stream '(\w+)'", message)
-        if named is None or named[1] not in self.query.names:
-            return self.complain(message, "query")
-        return self.complain(message, *stream_place(self.document.data["query"], named[1]))
+    def complain_of_join(self, wrong: BraidedError) -> InvalidValue:
+        """An error of the join, at the line of what it is about."""
+        return self.complain(str(wrong), "query", *place_of(wrong, self.document.data["query"]))
 
     def explain(self) -> str:
-        """Describe the plan, and where rows come from and go."""
-        return "\n".join(_explained(self))
+        """The plan, and where rows come from and go, in words; without credentials."""
+        return str(masked("\n".join(_explained(self))))
 
 
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
@@ -66,56 +65,53 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
     document = read_document(Path(path), environment)
     if document.data is None:
         raise InvalidValue(f"{document.name} is empty; `braided init` writes an example of a job file")
-    found: Found = list(document.problems)
-    said = read_options(JobFile, document.data, (), found, {JoinQuery: read_query})
-    said = _written_out(said)
-    found += checks.problems(said)
-    if isinstance(said.get("query"), JoinQuery) and isinstance(said.get("sources"), dict):
-        known = {n: columns.declared(s) for n, s in said["sources"].items() if s is not None}
+    problems: Problems = list(document.problems)
+    options = read_options(JobFile, document.data, (), problems, {JoinQuery: read_query})
+    options = _written_out(options, Path(path).resolve().parent)
+    problems += checks.problems(options)
+    query, sources = options.get("query"), options.get("sources")
+    if isinstance(query, JoinQuery) and isinstance(sources, dict):
+        known = {n: columns.declared(s) for n, s in sources.items() if isinstance(s, Source)}
         shown = {n: c for n, c in known.items() if c is not None}
-        found += columns.missing_columns(said["query"], document.data["query"], shown)
+        problems += columns.missing_columns(query, document.data["query"], shown)
     unset = {p.at for p in document.problems}
-    refuse(document, [p for p in found if p.at not in unset or p in document.problems])
-    return _job(document, said, Path(path))
+    refuse(document, [p for p in problems if p.at not in unset or p in document.problems])
+    return _job(document, options, Path(path).stem)
 
 
-def _written_out(said: dict[str, Any]) -> dict[str, Any]:
-    """Short spellings in full."""
-    sink = said.get("sink")
-    if isinstance(sink, str):
-        sink = Sink(format=sink)
-    if isinstance(sink, Sink) and isinstance(sink.late, str):
-        sink = dataclasses.replace(sink, late=LateSink(format=sink.late))
-    return {**said, "sink": sink}
+def _written_out(options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Short spellings in full, and paths absolute."""
+    sink = options.get("sink")
+    sink = Sink(format=sink) if isinstance(sink, str) else sink
+    if isinstance(sink, Sink):
+        late = LateSink(format=sink.late) if isinstance(sink.late, str) else sink.late
+        sink = dataclasses.replace(_located(sink, folder), late=_located(late, folder))
+    changed: dict[str, Any] = {"sink": sink}
+    if isinstance(options.get("sources"), dict):
+        changed["sources"] = {name: _located(s, folder) for name, s in options["sources"].items()}
+    if isinstance(options.get("checkpoint"), str):
+        changed["checkpoint"] = located(options["checkpoint"], folder)
+    return {**options, **changed}
 
 
-def _job(document: Document, said: dict[str, Any], path: Path) -> Job:
-    folder = path.resolve().parent
-    sink: Sink = said["sink"]
-    late = sink.late
-    if isinstance(late, LateSink):
-        late = dataclasses.replace(late, path=located(late.path, folder))
+def _located(end: Any, folder: Path) -> Any:
+    if not isinstance(end, Source | Sink | LateSink):
+        return end
+    return dataclasses.replace(end, path=located(end.path, folder))
+
+
+def _job(document: Document, options: dict[str, Any], usual_name: str) -> Job:
     return Job(
         document=document,
-        query=said["query"],
-        sources={
-            name: dataclasses.replace(said["sources"][name], path=located(said["sources"][name].path, folder))
-            for name in said["query"].names
-        },
-        sink=dataclasses.replace(sink, path=located(sink.path, folder), late=late),
-        checkpoint=str(located(said["checkpoint"], folder)),
-        name=said.get("name") or path.stem,
-        trigger=checks.trigger(said.get("trigger")),
-        buckets=said.get("buckets", JobFile.__dataclass_fields__["buckets"].default),
-        spark=said.get("spark", {}),
+        query=options["query"],
+        sources={name: options["sources"][name] for name in options["query"].names},
+        sink=options["sink"],
+        checkpoint=options["checkpoint"],
+        name=options.get("name") or usual_name,
+        trigger=checks.trigger(options.get("trigger")),
+        buckets=options.get("buckets", JobFile.__dataclass_fields__["buckets"].default),
+        spark=options.get("spark", {}),
     )
-
-
-def located(path: str | None, folder: Path) -> str | None:
-    """A path as Spark wants it: addresses as they are, others absolute, from the job file's folder on."""
-    if path is None or _SCHEME.match(path):
-        return path
-    return os.path.normpath(folder / Path(path).expanduser())
 
 
 def _explained(job: Job) -> Iterator[str]:
@@ -135,8 +131,8 @@ def _explained(job: Job) -> Iterator[str]:
 
 
 def _where(end: Source | Sink | LateSink) -> str:
-    place = end.path or (None if isinstance(end, Source) else end.table) or end.options.get("subscribe")
-    place = place or end.options.get("topic")
+    table = None if isinstance(end, Source) else end.table
+    place = end.path or table or end.options.get("subscribe") or end.options.get("topic")
     return f"{end.format}, {place}" if place else str(end.format)
 
 

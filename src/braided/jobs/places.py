@@ -9,16 +9,20 @@ import os
 import tempfile
 from pathlib import Path
 
-from braided.jobs.definitions import FILES, XML, LateSink
+from braided.jobs.definitions import LateSink
+from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
+from braided.jobs.paths import local
 from braided.query.errors import InvalidValue, did_you_mean, os_reason
+
+_OPERATOR = "transformWithState"
 
 
 def check_places(job: Job) -> None:
     """Raise unless sources are there, the checkpoint can be written, and sinks belong to it."""
     for name, source in job.sources.items():
         folder = local(source.path)
-        if folder is None or source.format not in (*FILES, XML):
+        if folder is None or not format_of(source.format).files:
             continue
         if folder.is_file():
             raise job.complain(
@@ -32,12 +36,13 @@ def check_places(job: Job) -> None:
                 f"sources.{name}: there is no folder {str(folder)!r}{hint}", "sources", name, "path"
             )
     for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
-        folder = local(end.path) if end is not None and end.format in FILES else None
+        folder = local(end.path) if end is not None and format_of(end.format).files else None
         if folder is not None:
             _check_room(job, folder, at)
     checkpoint = local(job.checkpoint)
     if checkpoint is not None:
         _check_writable(job, checkpoint)
+        _check_own(job, checkpoint)
         if not any((checkpoint / "offsets").glob("[0-9]*")):
             _check_sinks(job)
 
@@ -54,15 +59,6 @@ def check_journal(path: Path | None) -> None:
         raise InvalidValue(f"--journal {str(path)!r} cannot be written: {os_reason(wrong)}") from None
 
 
-def local(path: str | None) -> Path | None:
-    """A path of this machine's file system; None for an address of another."""
-    if path is None:
-        return None
-    if path.startswith("file:"):
-        return Path("/" + path.removeprefix("file:").lstrip("/"))
-    return Path(path) if os.path.isabs(path) else None
-
-
 def _there(folder: Path) -> bool:
     return folder.exists() or any(sign in str(folder) for sign in "*?[{")
 
@@ -74,6 +70,27 @@ def _check_writable(job: Job, folder: Path) -> None:
             pass
     except OSError as wrong:
         raise _cannot(job, folder, os_reason(wrong), ("checkpoint",)) from None
+
+
+def _check_own(job: Job, checkpoint: Path) -> None:
+    """Raise if the checkpoint is one of another kind of query: Spark would say so in words of its own.
+
+    A join of Braided has its state in Spark's operator for state in Python, from its first batch on.
+    """
+    operators = [
+        p.read_text(errors="replace") for p in checkpoint.glob("state/*/_metadata/**/*") if _whole(p)
+    ]
+    begun = bool(operators) or any((checkpoint / "commits").glob("[0-9]*"))
+    if begun and not any(_OPERATOR in text for text in operators):
+        raise job.complain(
+            f"checkpoint: {str(checkpoint)!r} is the checkpoint of another query of Spark, not of a join of "
+            "Braided; name another folder",
+            "checkpoint",
+        )
+
+
+def _whole(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
 
 
 def _check_room(job: Job, folder: Path, at: tuple[str, ...]) -> None:
@@ -96,7 +113,7 @@ def _check_sinks(job: Job) -> None:
     """A new checkpoint counts from 0: beside files of another run batches would be lost or replace some."""
     for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
         folder = local(end.path) if end is not None else None
-        if end is None or folder is None or end.format not in FILES:
+        if end is None or folder is None or not format_of(end.format).files:
             continue
         parts = isinstance(end, LateSink) or job.late is not None
         if any(folder.glob("batch=*" if parts else "_spark_metadata/*")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,10 +25,11 @@ class Problem:
 class JobError(InvalidValue):
     """A job file with mistakes; `lines` holds one sentence a problem, each with file and line."""
 
-    def __init__(self, name: str, lines: Sequence[str]) -> None:
-        self.lines = tuple(lines)
-        head = "" if len(lines) == 1 else f"{name} has {len(lines)} problems:\n"
-        super().__init__(head + "\n".join(lines))
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One sentence a problem."""
+        lines = str(self).split("\n")
+        return tuple(lines if len(lines) == 1 else lines[1:])
 
 
 class JobFailed(InvalidValue):
@@ -37,10 +38,12 @@ class JobFailed(InvalidValue):
 
 def refuse(document: Document, problems: Iterable[Problem]) -> None:
     """Raise if there are problems: all of them, in the order of the file."""
-    found = dict.fromkeys((document.line(p.at), p.message) for p in problems)
+    found = dict.fromkeys((document.line(p.at), " ".join(p.message.splitlines())) for p in problems)
     lines = sorted(found, key=lambda one: one[0])
     if lines:
-        raise JobError(document.name, [f"{document.name}:{line}: {message}" for line, message in lines])
+        sentences = [f"{document.name}:{line}: {message}" for line, message in lines]
+        head = f"{document.name} has {len(lines)} problems:\n" if len(lines) > 1 else ""
+        raise JobError(head + "\n".join(sentences))
 
 
 def called(at: Place) -> str:

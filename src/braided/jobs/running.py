@@ -19,10 +19,12 @@ from typing import Any
 from rich.console import Console
 
 from braided.jobs.columns import ddl
-from braided.jobs.definitions import FILES, XML, Source, Value
+from braided.jobs.definitions import Source, Value
 from braided.jobs.failures import first_line, last_words, missing_format, named, plain_errors
+from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
-from braided.jobs.places import check_journal, check_places, local
+from braided.jobs.paths import local
+from braided.jobs.places import check_journal, check_places
 from braided.jobs.problems import JobFailed
 from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, in_json, texts, write_apart
@@ -197,7 +199,7 @@ def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
             checkpoint=job.checkpoint,
         )
     except BraidedError as wrong:
-        raise job.complain_of_join(str(wrong)) from None
+        raise job.complain_of_join(wrong) from None
     for at, names in (("columns", job.sink.columns), ("partition_by", job.sink.partition_by)):
         for name in names:
             if name not in joined.columns:
@@ -210,13 +212,14 @@ def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
     """A stream's rows as a streaming DataFrame."""
     source = job.sources[name]
     with named(job, "sources", name):
-        if source.format == XML:
-            spark.dataSource.register(importlib.import_module("braided.spark").XmlSource)
+        form = format_of(source.format)
+        if form.data_source is not None:
+            spark.dataSource.register(getattr(importlib.import_module("braided.spark"), form.data_source))
         reader = spark.readStream.format(source.format).options(**texts(source.options))
         if source.schema is not None:
             with named(job, "sources", name, "schema"):
                 reader = reader.schema(ddl(source.schema))
-        elif source.format in FILES and source.format != "text":
+        elif form.schema == "seen":
             reader = reader.schema(_inferred(job, spark, name))
         limit = files or (source.replay.files if source.replay is not None else None)
         if limit is not None:

@@ -1,11 +1,12 @@
 """Values of a file against type hints: `read` builds what a hint asks for.
 
-The JSON Schema (`schema`) walks the same hints, so the checks and an editor's hints cannot differ.
+The JSON Schema (`job.schema.json`) is made of the same hints, so what is checked and what an editor is told
+cannot differ.
 
->>> found = []
->>> read(tuple[str, ...], ["a", 3], ("columns",), found)
+>>> problems = []
+>>> read(tuple[str, ...], ["a", 3], ("columns",), problems)
 ('a', 3)
->>> found[0].message
+>>> problems[0].message
 'columns.1 must be a text; got 3; put it in quotes'
 """
 
@@ -20,8 +21,8 @@ from braided.jobs.definitions import helped
 from braided.jobs.problems import Place, Problem, called
 from braided.query.errors import did_you_mean
 
-Found = list[Problem]
-Reader = Callable[[Any, Place, Found], Any]
+Problems = list[Problem]
+Reader = Callable[[Any, Place, Problems], Any]
 _WORDS = {
     str: "a text",
     int: "a whole number",
@@ -34,62 +35,66 @@ _WORDS = {
 MISSING = dataclasses.MISSING
 
 
-def read(hint: Any, value: Any, at: Place, found: Found, readers: Mapping[Any, Reader] | None = None) -> Any:
-    """`value` as the hint asks; what does not fit is added to `found`. `readers` read types of their own."""
+def read(
+    hint: Any, value: Any, at: Place, problems: Problems, readers: Mapping[Any, Reader] | None = None
+) -> Any:
+    """`value` as the hint asks; what does not fit is added to `problems`; `readers` read their own types."""
     readers = readers or {}
     if hint in readers:
-        return readers[hint](value, at, found)
+        return readers[hint](value, at, problems)
     if dataclasses.is_dataclass(hint):
-        return _read_class(hint, value, at, found, readers)
+        return _read_class(hint, value, at, problems, readers)
     options = members(hint)
     chosen = next((option for option in options if _fits(option, value)), None)
     if chosen is None:
         wanted = " or ".join(dict.fromkeys(_word(option) for option in options if option is not type(None)))
-        found.append(Problem(at, f"{called(at)} must be {wanted}; got {given(value)}{_hint(options, value)}"))
+        problems.append(
+            Problem(at, f"{called(at)} must be {wanted}; got {given(value)}{_hint(options, value)}")
+        )
         return value
     if len(options) > 1:
-        return read(chosen, value, at, found, readers)
+        return read(chosen, value, at, problems, readers)
     parts = get_args(chosen)
     if get_origin(chosen) is tuple:
-        return tuple(read(parts[0], v, (*at, i), found, readers) for i, v in enumerate(value))
+        return tuple(read(parts[0], v, (*at, i), problems, readers) for i, v in enumerate(value))
     if get_origin(chosen) is not None and isinstance(value, Mapping):
-        return {k: read(parts[1], v, (*at, k), found, readers) for k, v in value.items()}
+        return {k: read(parts[1], v, (*at, k), problems, readers) for k, v in value.items()}
     return value
 
 
-def _read_class(cls: Any, value: Any, at: Place, found: Found, readers: Mapping[Any, Reader]) -> Any:
-    before = len(found)
-    said = read_options(cls, value, at, found, readers)
-    return cls(**said) if len(found) == before else None
+def _read_class(cls: Any, value: Any, at: Place, problems: Problems, readers: Mapping[Any, Reader]) -> Any:
+    before = len(problems)
+    options = read_options(cls, value, at, problems, readers)
+    return cls(**options) if len(problems) == before else None
 
 
 def read_options(
-    cls: Any, value: Any, at: Place, found: Found, readers: Mapping[Any, Reader]
+    cls: Any, value: Any, at: Place, problems: Problems, readers: Mapping[Any, Reader]
 ) -> dict[str, Any]:
     """The options of a class, each read by its own; one that is wrong is None, or as it was given."""
     if not isinstance(value, Mapping):
         example = "" if at else "; `braided init` writes an example"
-        found.append(Problem(at, f"{called(at)} must be a mapping; got {given(value)}{example}"))
+        problems.append(Problem(at, f"{called(at)} must be a mapping; got {given(value)}{example}"))
         return {}
     hints = get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    unknown_keys(cls, value, at, found)
+    unknown_keys(cls, value, at, problems)
     for name, one in fields.items():
         if required(one) and name not in value:
-            found.append(Problem(at, f"{called(at)}: {name} is missing ({helped(cls)[name]})"))
+            problems.append(Problem(at, f"{called(at)}: {name} is missing ({helped(cls)[name]})"))
     return {
-        name: read(hints[name], v, (*at, name), found, readers)
+        name: read(hints[name], v, (*at, name), problems, readers)
         for name, v in value.items()
         if name in fields and (v is not None or required(fields[name]))
     }
 
 
-def unknown_keys(cls: Any, value: Mapping[str, Any], at: Place, found: Found) -> None:
+def unknown_keys(cls: Any, value: Mapping[str, Any], at: Place, problems: Problems) -> None:
     """Keys that the class does not have, each with a hint."""
     names = [f.name for f in dataclasses.fields(cls)]
     for name in value:
         if name not in names:
-            found.append(
+            problems.append(
                 Problem((*at, name), f"{called(at)} has no option {name!r}; {did_you_mean(name, names)}")
             )
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from braided.jobs.definitions import FILES, LateSink, Sink
+from braided.jobs.definitions import LateSink, Sink
+from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
 
 LATE_COLUMN = "late_stream"
@@ -59,7 +60,7 @@ def _write(rows: Any, end: Sink | LateSink, batch: int, what: str) -> None:
     if end.format == "delta":
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         writer = writer.option("txnAppId", f"{query}-{what}").option("txnVersion", batch)
-    if end.format in FILES:
+    if format_of(end.format).files:
         writer.mode("overwrite").save(f"{end.path}/batch={batch}")
     elif end.table is not None:
         writer.mode("append").saveAsTable(end.table)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 from xml.parsers import expat
 
 import pyarrow as pa
@@ -209,6 +209,7 @@ def _parser(found: _Found) -> expat.XMLParserType:
     parser.EndElementHandler = found.end
     parser.CharacterDataHandler = found.parts.append
     parser.SkippedEntityHandler = _refuse_entity
+    parser.ExternalEntityRefHandler = _refuse_external
     if hasattr(parser, "SetReparseDeferralEnabled"):
         parser.SetReparseDeferralEnabled(False)  # else the last row may wait for bytes that never come
     return parser
@@ -217,6 +218,13 @@ def _parser(found: _Found) -> expat.XMLParserType:
 def _refuse_entity(name: str, _: object) -> None:
     raise InvalidValue(
         f"entity &{name}; is declared in another file, which is not read; write the text itself"
+    )
+
+
+def _refuse_external(_context: object, _base: object, file: str | None, _public: object) -> NoReturn:
+    """Without a handler the parser leaves such an entity out, and says nothing."""
+    raise InvalidValue(
+        f"an entity has its text in another file, {file!r}, which is not read; write the text itself"
     )
 
 

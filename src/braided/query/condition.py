@@ -13,7 +13,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from braided.query.errors import InvalidType, InvalidValue
+from braided.query.errors import InvalidType, InvalidValue, shown
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ SUPPORTED = (
 def parse(text: str) -> Condition:
     """The condition a SQL text describes."""
     if not isinstance(text, str):
-        raise InvalidType(f"where must be SQL text; got {text!r}")
+        raise InvalidType(f"where must be SQL text; got {shown(text)}", value=text)
     try:
         return _parse(text)
     except RecursionError:

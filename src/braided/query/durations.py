@@ -13,7 +13,7 @@ import re
 from datetime import timedelta
 from typing import TypeAlias
 
-from braided.query.errors import InvalidType, InvalidValue
+from braided.query.errors import InvalidType, InvalidValue, shown
 
 Duration: TypeAlias = str | timedelta
 
@@ -53,10 +53,11 @@ def to_us(duration: Duration, *, owner: str = "duration") -> int:
     else:
         raise InvalidType(
             f"{owner} must be a duration such as '10 minutes' or a timedelta; "
-            f"got {duration!r} ({type(duration).__name__})"
+            f"got {shown(duration)} ({type(duration).__name__})",
+            value=duration,
         )
     if abs(us) > MAX_US:
-        raise InvalidValue(f"{owner} must be shorter than 36,000 years; got {duration!r}")
+        raise InvalidValue(f"{owner} must be shorter than 36,000 years; got {duration!r}", value=duration)
     return us
 
 
@@ -75,7 +76,9 @@ def to_text(us: int) -> str:
 def _parse(text: str, owner: str) -> int:
     body = text.strip().lower()
     if len(body) > 100:
-        raise InvalidValue(f"{owner} must be a duration such as '10 minutes'; got {text[:40]!r}...")
+        raise InvalidValue(
+            f"{owner} must be a duration such as '10 minutes'; got {text[:40]!r}...", value=text
+        )
     sign = -1 if body.startswith("-") else 1
     body = body.removeprefix("-")
     total, at = 0.0, 0
@@ -94,7 +97,8 @@ def _parse(text: str, owner: str) -> int:
     if at < len(body) or not body:
         raise InvalidValue(
             f"{owner} must be a duration such as '10 minutes', '2 hours' or '100 ms'; got {text!r}"
-            + _meant(body, sign)
+            + _meant(body, sign),
+            value=text,
         )
     return sign * (exact + round(total))
 

@@ -1,16 +1,63 @@
 """Every error a user can cause is a `BraidedError`, and also the built-in error it resembles.
 
-Messages name the stream, the value, and what would be right: "X must be Y; got Z".
+Messages name the stream, the value, and what would be right: "X must be Y; got Z". What an error is about is
+in its fields, so that nobody has to read the message to find out; a job file's line is looked up by them.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self, TypeAlias
+
+from braided.query.masking import masked
+
+Position: TypeAlias = tuple[str | int, ...]
+_PLAIN = (str, int, float, bool, type(None))
 
 
 class BraidedError(Exception):
-    """Base of all errors Braided raises for a user's mistake or for damaged input."""
+    """Base of all errors Braided raises for a user's mistake or for damaged input.
+
+    `stream` is the name of the stream it is about, `option` an option of that stream, of the query or of the
+    part that was made, `value` what was given, and `position` where in the option's value the mistake is:
+    keys and indexes, or line and column of a text. A field is None where it says nothing.
+    Credentials are masked in the message.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        stream: str | None = None,
+        option: str | None = None,
+        value: Any = None,
+        position: Position | None = None,
+    ) -> None:
+        super().__init__(*map(masked, args))
+        self.stream = stream
+        self.option = option
+        self.value = value
+        self.position = position
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes, whatever the value was that they are about."""
+        value = self.value if isinstance(self.value, _PLAIN) else shown(self.value)
+        return type(self), self.args, {**self.__dict__, "value": value}
+
+    @classmethod
+    def must(
+        cls, option: str, wanted: str, value: object, *, owner: str | None = None, stream: str | None = None
+    ) -> Self:
+        """The error "OWNER: OPTION must be WANTED; got VALUE"; a stream is its own owner."""
+        owner = f"stream {stream!r}" if owner is None and stream is not None else owner
+        named = option if owner is None else f"{owner}: {option}"
+        return cls(f"{named} must be {wanted}; got {shown(value)}", stream=stream, option=option, value=value)
+
+    @classmethod
+    def of(cls, stream: str, option: str, message: str) -> Self:
+        """The error "stream STREAM: MESSAGE" about an option."""
+        return cls(f"stream {stream!r}: {message}", stream=stream, option=option)
 
 
 class InvalidValue(BraidedError, ValueError):
@@ -36,6 +83,29 @@ class UnknownName(BraidedError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+@contextmanager
+def about(option: str | None = None, *position: str | int, stream: str | None = None) -> Iterator[None]:
+    """Complete the fields of errors raised meanwhile: they are about this stream, or inside this option."""
+    try:
+        yield
+    except BraidedError as wrong:
+        wrong.stream = wrong.stream or stream
+        if option is not None:
+            inner = () if wrong.option is None else (wrong.option,)
+            wrong.position = (*position, *inner, *(wrong.position or ())) or None
+            wrong.option = option
+        raise
+
+
+def shown(value: object) -> str:
+    """A value as a message tells it: its repr, as far as that is readable."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number with too many digits to be printed
+        return f"a value that is too long to print ({type(value).__name__})"
+    return text if len(text) <= 300 else f"{text[:300]}..."
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A hint for a mistyped name: the closest known one, else the list of all.
 
@@ -43,19 +113,33 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     "did you mean 'window'?"
     """
     names = [str(k) for k in known]
-    close = difflib.get_close_matches(str(name), names, n=1)
+    close = difflib.get_close_matches(name[:100] if isinstance(name, str) else shown(name), names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     return "known: " + ", ".join(repr(n) for n in names)
 
 
-def require_choice(owner: str, option: str, value: object, known: tuple[str, ...]) -> None:
-    """Raise unless `value` is one of the literal choices of an option."""
+def require_choice(
+    owner: str, option: str, value: object, known: tuple[str, ...], *, of_stream: str | None = None
+) -> None:
+    """Raise unless `value` is one of the literal choices of an option, or of its entry for a stream."""
     if value not in known:
+        named = option if of_stream is None else f"{option} of stream {of_stream!r}"
         raise InvalidValue(
-            f"{owner}: {option} must be one of {', '.join(map(repr, known))}; "
-            f"got {value!r}; {did_you_mean(value, known)}"
+            f"{owner}: {named} must be one of {', '.join(map(repr, known))}; "
+            f"got {shown(value)}; {did_you_mean(value, known)}",
+            option=option,
+            value=value,
+            position=None if of_stream is None else (of_stream,),
         )
+
+
+def require_whole(owner: str, option: str, value: object, least: int, most: int, wanted: str) -> None:
+    """Raise unless `value` is a whole number in a range that `wanted` tells."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidType.must(option, "a whole number", value, owner=owner)
+    if not least <= value <= most:
+        raise InvalidValue.must(option, wanted, value, owner=owner)
 
 
 def os_reason(wrong: OSError) -> str:

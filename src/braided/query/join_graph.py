@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, about, did_you_mean, shown
 from braided.query.plan_tree import Plan, label, leaves, operators
 
 ColumnName: TypeAlias = tuple[str, str]  # stream, column
@@ -45,17 +45,24 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
     if on is None:
         return None
     if isinstance(on, str) or not isinstance(on, Iterable):
-        raise InvalidType(f"on must be pairs such as ('orders.item', 'items.id'); got {on!r}")
-    pairs = [_pair(pair, streams) for pair in on]
+        raise InvalidType.must("on", "pairs such as ('orders.item', 'items.id')", on)
+    pairs = []
+    for position, pair in enumerate(on):
+        with about("on", position):
+            pairs.append(_pair(pair, streams))
     if not pairs:
-        raise InvalidValue("on names no pair of columns; leave it out to join by the streams' keys")
+        raise InvalidValue(
+            "on names no pair of columns; leave it out to join by the streams' keys", option="on"
+        )
     graph = JoinGraph(attributes(pairs))
     connected = graph.connected(streams)
     apart = [name for name in streams if name not in connected]
     if apart:
         raise InvalidValue(
             f"on does not connect stream {apart[0]!r} with {', '.join(map(repr, connected))}; "
-            "add a pair that does"
+            "add a pair that does",
+            option="on",
+            stream=apart[0],
         )
     return tuple(sorted(set(pairs)))
 
@@ -65,7 +72,7 @@ def _pair(pair: Any, streams: Sequence[str]) -> tuple[str, str]:
         pair = [text.strip() for text in pair.split("=")]
     texts = tuple(pair) if isinstance(pair, tuple | list) else ()
     if len(texts) != 2 or not all(isinstance(t, str) and all(t.partition(".")) for t in texts):
-        raise InvalidValue(f"on: each entry is a pair such as ('orders.item', 'items.id'); got {pair!r}")
+        raise InvalidValue(f"on: each entry is a pair such as ('orders.item', 'items.id'); got {shown(pair)}")
     first, second = sorted(texts, key=lambda t: streams.index(_known(t, streams)))
     if column_name(first)[0] == column_name(second)[0]:
         raise InvalidValue(
@@ -119,7 +126,8 @@ class JoinGraph:
                 inputs = ", ".join(label(child) for child in operator)
                 raise InvalidValue(
                     f"plan: the inputs {inputs} of one operator have no key in common, so every pair of rows "
-                    "would be compared; put streams together that `on` connects"
+                    "would be compared; put streams together that `on` connects",
+                    option="plan",
                 )
 
     def connected(self, streams: Sequence[str]) -> tuple[str, ...]:

@@ -12,12 +12,7 @@ from typing import Any, TypeAlias
 from braided.query import condition
 from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import (
-    InvalidType,
-    InvalidValue,
-    UnknownName,
-    did_you_mean,
-)
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, about, did_you_mean, shown
 from braided.query.explain import diagram
 from braided.query.explain import text as explain
 from braided.query.join_graph import JoinGraph, attributes, read_on
@@ -61,11 +56,12 @@ class JoinQuery(PlainDict):
         freeze(self, streams=_streams(self.streams), tuning=_tuning(self.tuning))
         freeze(self, overload=_overload(self.overload), memory=_memory(self.memory))
         if not isinstance(self.emit_punctuations, bool):
-            raise InvalidType(f"emit_punctuations must be True or False; got {self.emit_punctuations!r}")
+            raise InvalidType.must("emit_punctuations", "True or False", self.emit_punctuations)
         self._check_names()
         freeze(self, on=read_on(self.on, self.names))
         self._check_keys()
-        freeze(self, plan=read_plan(self.plan, self.names) or self.plan)
+        with about("plan"):
+            freeze(self, plan=read_plan(self.plan, self.names) or self.plan)
         self.graph.check(self.tree)
         freeze(self, within=_within(self.within, self.names))
         freeze(self, select=_select(self.select, self.names))
@@ -76,8 +72,9 @@ class JoinQuery(PlainDict):
         self._check_memory()
         self._check_promises()
         if self.where is not None:
-            for stream, column in sorted(condition.parse(self.where).columns()):
-                _known(stream, self.names, f"where uses {stream}.{column}")
+            with about("where"):
+                for stream, column in sorted(condition.parse(self.where).columns()):
+                    _known(stream, self.names, f"where uses {stream}.{column}")
         _ = self.bounds
 
     @functools.cached_property
@@ -213,45 +210,48 @@ class JoinQuery(PlainDict):
         Two spellings are friendlier in files: `streams` may map names to options, and a pair of `within` may
         be a text such as "orders, payments".
         """
-        options = dict(data) if isinstance(data, Mapping) else data
-        if isinstance(options, dict) and isinstance(options.get("streams"), Mapping):
-            options["streams"] = [_named(name, said) for name, said in options["streams"].items()]
-        if isinstance(options, dict) and isinstance(options.get("streams"), list | tuple):
-            options["streams"] = [
-                s if isinstance(s, Stream) else Stream.from_dict(s) for s in options["streams"]
-            ]
-        return super().from_dict(options)
+        if isinstance(data, Mapping) and isinstance(data.get("streams"), Mapping | list | tuple):
+            data = {**data, "streams": _read_streams(data["streams"])}
+        return super().from_dict(data)
 
     def _check_names(self) -> None:
         for i, name in enumerate(self.names):
             if name in self.names[:i]:
-                raise InvalidValue(f"stream {name!r} is given twice; stream names must differ")
+                raise InvalidValue(
+                    f"stream {name!r} is given twice; stream names must differ",
+                    option="streams",
+                    position=(i,),
+                )
 
     def _check_keys(self) -> None:
         if self.on is not None:
             return
         if self.keyless:
             if self.where is None:
-                raise InvalidValue(
-                    f"stream {self.streams[0].name!r}: key is missing; name its key column (a join without "
-                    "any key needs where)"
+                raise InvalidValue.of(
+                    self.names[0],
+                    "key",
+                    "key is missing; name its key column (a join without any key needs where)",
                 )
             for stream in self.streams:
-                if stream.count_window is not None and stream.count_window.per == "key":
-                    raise InvalidValue(
-                        f"stream {stream.name!r}: counting rows by key needs a key; use per='stream'"
+                if _counts_keys(stream):
+                    raise InvalidValue.of(
+                        stream.name, "window", "counting rows by key needs a key; use per='stream'"
                     )
             return
+        first = self.streams[0]
         for stream in self.streams:
             if stream.key is None:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: key is missing; name its key column, or leave out all keys"
+                raise InvalidValue.of(
+                    stream.name, "key", "key is missing; name its key column, or leave out all keys"
                 )
-            if len(stream.key) != len(self.streams[0].key or ()):
-                first = self.streams[0]
+            if len(stream.key) != len(first.key_columns):
                 raise InvalidValue(
                     f"stream {stream.name!r} has {_columns(stream)}, stream {first.name!r} has "
-                    f"{_columns(first)}; all streams need the same number of key columns"
+                    f"{_columns(first)}; all streams need the same number of key columns",
+                    stream=stream.name,
+                    option="key",
+                    value=stream.key,
                 )
 
     def _check_times(self) -> None:
@@ -259,58 +259,70 @@ class JoinQuery(PlainDict):
         why = why or ("within bounds times" if self.within else "")
         for stream in self.streams:
             if why and stream.time is None:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: time is missing; {why}, so every stream needs a time column"
+                raise InvalidValue.of(
+                    stream.name, "time", f"time is missing; {why}, so every stream needs a time column"
                 )
 
     def _check_windows(self) -> None:
         for stream in self.streams:
             if stream.count_window is not None and not self.flat:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: a window that counts rows needs all streams in one operator "
-                    f"(plan='mjoin', one key); this plan has {len(operators(self.tree))}; use a time window"
+                raise InvalidValue.of(
+                    stream.name,
+                    "window",
+                    "a window that counts rows needs all streams in one operator (plan='mjoin', one key); "
+                    f"this plan has {len(operators(self.tree))}; use a time window",
                 )
             joined = self.graph.columns(stream.name)
             if self.on is not None and _counts_keys(stream) and (stream.key or joined) != joined:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: its window counts rows by {stream.key!r}, but `on` joins it "
-                    f"by {joined!r}; leave key out to count by these"
+                raise InvalidValue.of(
+                    stream.name,
+                    "key",
+                    f"its window counts rows by {stream.key!r}, but `on` joins it by {joined!r}; leave key "
+                    "out to count by these",
                 )
             if stream.freshness is not None:
                 self._check_freshness(stream)
 
     def _check_freshness(self, stream: Stream) -> None:
-        said = f"stream {stream.name!r}: freshness={stream.freshness!r}"
+        why = None
         if self.overload is None:
-            raise InvalidValue(f"{said} only goes with overload; leave it out")
-        if stream.time is None:
-            raise InvalidValue(f"{said} needs a time column; give it time=...")
-        if stream.window_us is not None and (stream.freshness_us or 0) < stream.window_us:
-            raise InvalidValue(
-                f"{said} must be at least the window, {to_text(stream.window_us)}; raise it, or shorten the "
-                "window"
-            )
+            why = "only goes with overload; leave it out"
+        elif stream.time is None:
+            why = "needs a time column; give it time=..."
+        elif stream.window_us is not None and (stream.freshness_us or 0) < stream.window_us:
+            least = to_text(stream.window_us)
+            why = f"must be at least the window, {least}; raise it, or shorten the window"
+        if why is not None:
+            raise InvalidValue.of(stream.name, "freshness", f"freshness={stream.freshness!r} {why}")
 
     def _check_promises(self) -> None:
         if self.emit_punctuations and not self.promises:
             raise InvalidValue(
                 "emit_punctuations=True needs a stream that is unique, punctuated, clustered or ordered, one "
                 "key that all streams have and no window that counts rows: nothing else tells when a key is "
-                "complete"
+                "complete",
+                option="emit_punctuations",
             )
         for stream in self.streams:
             if stream.upto is not None and len(stream.key_columns) > 1:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: a RangePunctuation needs a key of one column; it has "
-                    f"{_columns(stream)}"
+                raise InvalidValue.of(
+                    stream.name,
+                    "punctuation",
+                    f"a RangePunctuation needs a key of one column; it has {_columns(stream)}",
                 )
 
     def _check_tuning(self) -> None:
         if isinstance(self.tuning.index, tuple):
-            for stream, _ in self.tuning.index:
-                _known(stream, self.names, "Tuning: index")
+            for name, _ in self.tuning.index:
+                with about("tuning", "index", name):
+                    _known(name, self.names, "Tuning: index")
         for stream in self.streams:
-            _check_index(self, stream, self.tuning.index_of(stream.name))
+            with about("tuning", "index", stream=stream.name):
+                _check_index(self, stream, self.tuning.index_of(stream.name))
+        with about("tuning", "selectivities"):
+            self._check_selectivities()
+
+    def _check_selectivities(self) -> None:
         for names, _ in self.tuning.selectivities:
             for stream in names:
                 _known(stream, self.names, "Tuning: selectivities")
@@ -322,29 +334,37 @@ class JoinQuery(PlainDict):
             )
 
     def _check_overload(self) -> None:
-        overload = self.overload
-        if overload is None:
-            return
+        if self.overload is not None:
+            with about("overload"):
+                self._check_budgets(self.overload)
+
+    def _check_budgets(self, overload: Overload) -> None:
         if overload.target_batch is not None and overload.drops_input:
             raise InvalidValue(
                 "Overload: target_batch rations probes (shed='probes'); with shed='input' give probes, how "
-                "many rows a batch are let in"
+                "many rows a batch are let in",
+                option="target_batch",
             )
         by_window = overload.allocation.startswith("window") and overload.state_rows is None
         for i, stream in enumerate(self.streams):
             if stream.count_window is not None and (overload.drops_input or overload.state_rows is not None):
                 raise InvalidValue(
                     f"Overload: stream {stream.name!r} has a window that counts rows; rows that are dropped "
-                    "would keep others inside it, so results would be wrong; use a time window"
+                    "would keep others inside it, so results would be wrong; use a time window",
+                    stream=stream.name,
                 )
             if overload.state_rows is not None and stream.time is None:
                 raise InvalidValue(
-                    f"Overload: state_rows needs a time column in stream {stream.name!r}; give it time=..."
+                    f"Overload: state_rows needs a time column in stream {stream.name!r}; give it time=...",
+                    stream=stream.name,
+                    option="state_rows",
                 )
             if by_window and self.bounds.retention_us(i) >= INFINITE_US:
                 raise InvalidValue(
                     f"Overload: allocation={overload.allocation!r} needs a window for stream "
-                    f"{stream.name!r}; give it one, or use 'equal'"
+                    f"{stream.name!r}; give it one, or use 'equal'",
+                    stream=stream.name,
+                    option="allocation",
                 )
 
     def _check_memory(self) -> None:
@@ -353,15 +373,19 @@ class JoinQuery(PlainDict):
         if self.overload is not None:
             raise InvalidValue(
                 "memory keeps results exact and overload does not; give one of them (overload's state_rows "
-                "bounds memory, too)"
+                "bounds memory, too)",
+                option="memory",
             )
         if self.keyless:
-            raise InvalidValue("memory needs a key: rows go to disk by slices of keys; give the streams one")
+            raise InvalidValue(
+                "memory needs a key: rows go to disk by slices of keys; give the streams one", option="memory"
+            )
         for stream in self.streams:
             if stream.count_window is not None:
-                raise InvalidValue(
-                    f"stream {stream.name!r}: memory does not go with a window that counts rows yet; use a "
-                    "time window"
+                raise InvalidValue.of(
+                    stream.name,
+                    "window",
+                    "memory does not go with a window that counts rows yet; use a time window",
                 )
 
 
@@ -396,16 +420,18 @@ def _overload(overload: object) -> Overload | None:
     if overload is None or isinstance(overload, Overload):
         return overload
     if isinstance(overload, Mapping):
-        return Overload.from_dict(overload)
-    raise InvalidType(f"overload must be a bd.Overload; got {overload!r}")
+        with about("overload"):
+            return Overload.from_dict(overload)
+    raise InvalidType.must("overload", "a bd.Overload", overload)
 
 
 def _memory(value: object) -> Memory | None:
     if value is None or isinstance(value, Memory):
         return value
     if isinstance(value, Mapping):
-        return Memory.from_dict(value)
-    raise InvalidType(f"memory must be a bd.Memory or None; got {value!r}")
+        with about("memory"):
+            return Memory.from_dict(value)
+    raise InvalidType.must("memory", "a bd.Memory or None", value)
 
 
 def _columns(stream: Stream) -> str:
@@ -423,40 +449,57 @@ def _has_window(stream: Stream) -> bool:
 
 def _known(stream: str, names: Sequence[str], where: str) -> None:
     if stream not in names:
-        raise UnknownName(f"{where}: no stream {stream!r}; {did_you_mean(stream, names)}")
+        raise UnknownName(f"{where}: no stream {shown(stream)}; {did_you_mean(stream, names)}", value=stream)
+
+
+def _read_streams(streams: Any) -> list[Stream]:
+    """Streams out of options by name, or out of a list with a name each."""
+    made = []
+    for key, options in streams.items() if isinstance(streams, Mapping) else enumerate(streams):
+        if isinstance(options, Stream):
+            made.append(options)
+        elif isinstance(streams, Mapping):
+            with about(stream=str(key)):
+                made.append(Stream.from_dict(_named(str(key), options)))
+        else:
+            with about("streams", key):
+                made.append(Stream.from_dict(options))
+    return made
 
 
 def _named(name: str, options: object) -> dict[str, Any]:
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidType(f"stream {name!r} must be a mapping of options; got {options!r}")
-    said = dict(options or {})
-    if said.setdefault("name", name) != name:
-        raise InvalidValue(
-            f"stream {name!r}: name is given twice, the other is {said['name']!r}; leave it out"
+        raise InvalidType(f"stream {name!r} must be a mapping of options; got {shown(options)}")
+    stream = {"name": name, **(options or {})}
+    if stream["name"] != name:
+        raise InvalidValue.of(
+            name, "name", f"name is given twice, the other is {stream['name']!r}; leave it out"
         )
-    return said
+    return stream
 
 
 def _streams(streams: object) -> tuple[Stream, ...]:
     if isinstance(streams, Stream) or not isinstance(streams, Iterable):
-        raise InvalidType(f"JoinQuery: streams must be a list of bd.Stream; got {streams!r}")
+        raise InvalidType.must("streams", "a list of bd.Stream", streams, owner="JoinQuery")
     frozen = tuple(streams)
     for stream in frozen:
         if not isinstance(stream, Stream):
-            raise InvalidType(f"JoinQuery: streams must be bd.Stream values; got {stream!r}")
+            raise InvalidType.must("streams", "bd.Stream values", stream, owner="JoinQuery")
     if not 2 <= len(frozen) <= MAX_STREAMS:
         raise InvalidValue(
             f"JoinQuery: a join needs 2 to {MAX_STREAMS} streams; got {len(frozen)}"
-            + (f" ({frozen[0].name!r})" if len(frozen) == 1 else "")
+            + (f" ({frozen[0].name!r})" if len(frozen) == 1 else ""),
+            option="streams",
         )
     return frozen
 
 
 def _tuning(tuning: object) -> Tuning:
     if isinstance(tuning, Mapping):
-        return Tuning.from_dict(tuning)
+        with about("tuning"):
+            return Tuning.from_dict(tuning)
     if not isinstance(tuning, Tuning):
-        raise InvalidType(f"JoinQuery: tuning must be bd.Tuning; got {tuning!r}")
+        raise InvalidType.must("tuning", "bd.Tuning", tuning, owner="JoinQuery")
     return tuning
 
 
@@ -464,9 +507,10 @@ def _within(within: Any, names: Sequence[str]) -> Within | None:
     if not within:
         return None
     tightest: dict[tuple[str, str], tuple[int, int]] = {}
-    for pair, bound in _within_items(within):
-        first, second = _within_pair(pair, names)
-        low, high = _within_bound(bound, f"within ({first!r}, {second!r})")
+    for position, pair, bound in _within_items(within):
+        with about("within", position):
+            first, second = _within_pair(pair, names)
+            low, high = _within_bound(bound, f"within ({first!r}, {second!r})")
         if names.index(first) > names.index(second):
             first, second, low, high = second, first, -high, -low
         old = tightest.get((first, second), (low, high))
@@ -474,18 +518,20 @@ def _within(within: Any, names: Sequence[str]) -> Within | None:
     return tuple((pair, (to_text(a), to_text(b))) for pair, (a, b) in sorted(tightest.items()))
 
 
-def _within_items(within: Any) -> list[tuple[Any, Any]]:
+def _within_items(within: Any) -> list[tuple[Any, Any, Any]]:
+    """Where each bound is, its pair of streams, and the bound itself."""
     if isinstance(within, Mapping):
-        return list(within.items())
+        return [(pair, pair, bound) for pair, bound in within.items()]
     try:
         return [
-            (tuple(w["streams"]), (w["from"], w["to"])) if isinstance(w, Mapping) else (w[0], w[1])
-            for w in within
+            (i, tuple(w["streams"]), (w["from"], w["to"])) if isinstance(w, Mapping) else (i, w[0], w[1])
+            for i, w in enumerate(within)
         ]
     except (TypeError, KeyError, IndexError):
         raise InvalidType(
             "within must map pairs of streams to bounds, such as "
-            f"{{('orders', 'payments'): '1 hour'}}; got {within!r}"
+            f"{{('orders', 'payments'): '1 hour'}}; got {shown(within)}",
+            option="within",
         ) from None
 
 
@@ -493,7 +539,7 @@ def _within_pair(pair: Any, names: Sequence[str]) -> tuple[str, str]:
     if isinstance(pair, str):
         pair = [name.strip() for name in pair.split(",")]
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise InvalidType(f"within: each entry bounds a pair of streams; got {pair!r}")
+        raise InvalidType(f"within: each entry bounds a pair of streams; got {shown(pair)}")
     first, second = pair
     for name in (first, second):
         _known(name, names, "within")
@@ -505,7 +551,7 @@ def _within_pair(pair: Any, names: Sequence[str]) -> tuple[str, str]:
 def _within_bound(bound: Any, owner: str) -> tuple[int, int]:
     if isinstance(bound, tuple | list):
         if len(bound) != 2:
-            raise InvalidType(f"{owner} must be a duration or a (from, to) pair; got {bound!r}")
+            raise InvalidType(f"{owner} must be a duration or a (from, to) pair; got {shown(bound)}")
         low, high = (to_us(b, owner=owner) for b in bound)
     else:
         high = to_us(bound, owner=owner)
@@ -525,12 +571,18 @@ def _select(select: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...] | 
     if not pairs:
         raise InvalidType(
             "select must map output names to stream.column, such as "
-            f"{{'order_id': 'orders.order_id'}}; got {select!r}"
+            f"{{'order_id': 'orders.order_id'}}; got {shown(select)}",
+            option="select",
         )
     for name, source in pairs:
-        if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
-            raise InvalidValue(f"select {name!r} must be 'stream.column'; got {source!r}")
-        _known(source.split(".", 1)[0], names, f"select {name!r}")
-        if name == RESULT_TIME:
-            raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")
+        with about("select", name):
+            _check_selected(name, source, names)
     return pairs
+
+
+def _check_selected(name: Any, source: Any, names: Sequence[str]) -> None:
+    if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
+        raise InvalidValue(f"select {shown(name)} must be 'stream.column'; got {shown(source)}", value=source)
+    _known(source.split(".", 1)[0], names, f"select {name!r}")
+    if name == RESULT_TIME:
+        raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")

@@ -8,13 +8,14 @@ import re
 from typing import Literal, get_args
 
 from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.errors import InvalidType, InvalidValue, about, require_choice
 from braided.query.values import PlainDict, freeze, value_class
 
 Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"]
 Keeping = Literal["recent", "average", "ewma"]
 Lineage = Literal["carried", "recomputed"]
 LEAST_BYTES = 1 << 12
+MOST_BYTES = 1 << 60
 LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _GROUPS = tuple(1 << bits for bits in range(1, 11))
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
@@ -68,20 +69,19 @@ class Memory(PlainDict):
         if self.disk_rate is not None:
             _number("disk_rate", self.disk_rate, above=0)
         if isinstance(self.average_of, bool) or not isinstance(self.average_of, int) or self.average_of < 1:
-            raise InvalidValue(
-                f"Memory: average_of must be a whole number from 1 on; got {self.average_of!r}"
-            )
+            raise InvalidValue.must("average_of", "a whole number from 1 on", self.average_of, owner="Memory")
         if self.groups is not None and self.groups not in _GROUPS:
-            said = ", ".join(map(str, _GROUPS))
-            raise InvalidValue(f"Memory: groups must be one of {said}; got {self.groups!r}")
+            wanted = f"one of {', '.join(map(str, _GROUPS))}"
+            raise InvalidValue.must("groups", wanted, self.groups, owner="Memory")
         for option, value in (("state_manager", self.state_manager), ("defer", self.defer)):
             if not isinstance(value, bool) and (option, value) != ("defer", None):
-                raise InvalidType(f"Memory: {option} must be True or False; got {value!r}")
+                raise InvalidType.must(option, "True or False", value, owner="Memory")
         if self.directory is not None and not isinstance(self.directory, str):
-            raise InvalidType(f"Memory: directory must be a text; got {self.directory!r}")
-        us = to_us(self.interval, owner="Memory: interval")
+            raise InvalidType.must("directory", "a text", self.directory, owner="Memory")
+        with about("interval"):
+            us = to_us(self.interval, owner="Memory: interval")
         if us <= 0:
-            raise InvalidValue(f"Memory: interval must be above zero; got {self.interval!r}")
+            raise InvalidValue.must("interval", "above zero", self.interval, owner="Memory")
         freeze(self, interval=to_text(us))
 
     @property
@@ -110,22 +110,24 @@ class Memory(PlainDict):
 
 def _bytes(limit: object) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int | str):
-        raise InvalidType(f"Memory: limit must be bytes or a text such as '512 MB'; got {limit!r}")
+        raise InvalidType.must("limit", "bytes or a text such as '512 MB'", limit, owner="Memory")
     found = limit
     if isinstance(limit, str):
         read = _SIZE.fullmatch(limit)
         if read is None or read[2].lower() not in _UNITS:
-            raise InvalidValue(f"Memory: limit must be a size such as '512 MB' or '1 GiB'; got {limit!r}")
-        found = int(float(read[1]) * _UNITS[read[2].lower()])
+            raise InvalidValue.must("limit", "a size such as '512 MB' or '1 GiB'", limit, owner="Memory")
+        found = int(min(float(read[1]) * _UNITS[read[2].lower()], 2.0 * MOST_BYTES))
     assert isinstance(found, int)
+    if found > MOST_BYTES:
+        raise InvalidValue.must("limit", f"at most {MOST_BYTES:,} bytes", limit, owner="Memory")
     if found < LEAST_BYTES:
-        raise InvalidValue(f"Memory: limit must be at least {LEAST_BYTES:,} bytes; got {limit!r}")
+        raise InvalidValue.must("limit", f"at least {LEAST_BYTES:,} bytes", limit, owner="Memory")
     return found
 
 
 def _number(option: str, value: object, *, above: float, most: float = math.inf) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidType(f"Memory: {option} must be a number; got {value!r}")
+        raise InvalidType.must(option, "a number", value, owner="Memory")
     if not above < value <= most or math.isinf(value):
         upto = "" if math.isinf(most) else f" and at most {most:g}"
-        raise InvalidValue(f"Memory: {option} must be above {above:g}{upto}; got {value!r}")
+        raise InvalidValue.must(option, f"above {above:g}{upto}", value, owner="Memory")

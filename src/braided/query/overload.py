@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal, get_args
 
 from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.errors import InvalidValue, about, require_choice, require_whole
 from braided.query.values import PlainDict, freeze, value_class
 
 MOST_ROWS = 1 << 53  # whole numbers that a float still represents
@@ -47,16 +47,20 @@ class Overload(PlainDict):
 
     def __post_init__(self) -> None:
         for option in ("probes", "state_rows"):
-            _rows(option, getattr(self, option))
+            rows = getattr(self, option)
+            if rows is not None:
+                wanted = f"at least 1 and at most {MOST_ROWS:,}"
+                require_whole("Overload", option, rows, 1, MOST_ROWS, wanted)
         if self.target_batch is not None:
-            us = to_us(self.target_batch, owner="Overload: target_batch")
+            with about("target_batch"):
+                us = to_us(self.target_batch, owner="Overload: target_batch")
             if us <= 0:
-                raise InvalidValue(f"Overload: target_batch must be above zero; got {self.target_batch!r}")
+                raise InvalidValue.must("target_batch", "above zero", self.target_batch, owner="Overload")
             freeze(self, target_batch=to_text(us))
         if self.probes is not None and self.target_batch is not None:
-            raise InvalidValue("Overload: give probes or target_batch, not both")
+            raise InvalidValue("Overload: give probes or target_batch, not both", option="target_batch")
         if self.probes is None and self.target_batch is None and self.state_rows is None:
-            raise InvalidValue("Overload: give a budget: probes, target_batch or state_rows")
+            raise InvalidValue("Overload: give a budget: probes, target_batch or state_rows", option="probes")
         require_choice("Overload", "shed", self.shed, get_args(Shed))
         require_choice("Overload", "window_split", self.window_split, get_args(WindowSplit))
         self._check_allocation()
@@ -78,16 +82,11 @@ class Overload(PlainDict):
         if self.allocation not in known:
             raise InvalidValue(
                 f"Overload: allocation={self.allocation!r} does not go with shed={self.shed!r}; "
-                f"use one of {', '.join(map(repr, known))}"
+                f"use one of {', '.join(map(repr, known))}",
+                option="allocation",
+                value=self.allocation,
             )
         if self.drops_input and self.probes is None and self.target_batch is None:
-            raise InvalidValue("Overload: shed='input' needs probes, how many rows a batch are let in")
-
-
-def _rows(option: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidType(f"Overload: {option} must be a whole number; got {value!r}")
-    if not 1 <= value <= MOST_ROWS:
-        raise InvalidValue(f"Overload: {option} must be at least 1 and at most {MOST_ROWS:,}; got {value}")
+            raise InvalidValue(
+                "Overload: shed='input' needs probes, how many rows a batch are let in", option="shed"
+            )

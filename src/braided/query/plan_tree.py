@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
+from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean, shown
 
 Plan: TypeAlias = "str | tuple[Plan, ...]"
 
@@ -75,7 +75,7 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan | None:
         wrong = InvalidValue if isinstance(plan, str) else InvalidType
         raise wrong(
             "plan must be 'mjoin', 'linear' or nested tuples of stream names such as "
-            f"(('a', 'b'), 'c'); got {plan!r}"
+            f"(('a', 'b'), 'c'); got {shown(plan)}"
         )
     tree = as_tuples(plan)
     check_plan(tree)
@@ -94,7 +94,7 @@ def as_tuples(plan: object) -> Plan:
     if isinstance(plan, str):
         return plan
     if not isinstance(plan, tuple | list):
-        raise InvalidType(f"plan: a node must be a stream's name or a tuple of nodes; got {plan!r}")
+        raise InvalidType(f"plan: a node must be a stream's name or a tuple of nodes; got {shown(plan)}")
     return tuple(as_tuples(child) for child in plan)
 
 

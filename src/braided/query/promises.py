@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from braided.query.errors import InvalidType
+from braided.query.errors import InvalidType, shown
 from braided.query.values import PlainDict, value_class
 
 Arrival = Literal["any", "clustered", "ordered", "descending"]
@@ -32,20 +32,19 @@ class RangePunctuation(PlainDict):
         for option in ("flag", "upto"):
             value = getattr(self, option)
             if not isinstance(value, str) or not value:
-                raise InvalidType(f"RangePunctuation: {option} must be a column name; got {value!r}")
+                raise InvalidType.must(option, "a column name", value, owner="RangePunctuation")
 
 
 Punctuation = str | RangePunctuation
 
 
-def read_punctuation(given: object, owner: str) -> Punctuation | None:
+def read_punctuation(given: object, stream: str) -> Punctuation | None:
     """A column, a range punctuation, or None."""
     if given is None or isinstance(given, RangePunctuation):
         return given
     if isinstance(given, Mapping):
         return RangePunctuation.from_dict(given)
     if not isinstance(given, str) or not given:
-        raise InvalidType(
-            f"{owner}: punctuation must be a boolean column's name or a bd.RangePunctuation; got {given!r}"
-        )
+        wanted = "a boolean column's name or a bd.RangePunctuation"
+        raise InvalidType(f"stream {stream!r}: punctuation must be {wanted}; got {shown(given)}", value=given)
     return given

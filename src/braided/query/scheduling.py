@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.errors import InvalidType, InvalidValue, require_choice, require_whole
 from braided.query.values import PlainDict, freeze, value_class
 
 Streams = Literal["random", "priority"]
@@ -33,11 +33,8 @@ class Scheduling(PlainDict):
         require_choice("Scheduling", "streams", self.streams, get_args(Streams))
         require_choice("Scheduling", "tuples", self.tuples, get_args(Tuples))
         for option, least in (("quota", 1), ("seed", 0)):
-            value = getattr(self, option)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InvalidType(f"Scheduling: {option} must be a whole number; got {value!r}")
-            if not least <= value < 1 << 63:
-                raise InvalidValue(f"Scheduling: {option} must be at least {least}, in 64 bits; got {value}")
+            wanted = f"at least {least}, in 64 bits"
+            require_whole("Scheduling", option, getattr(self, option), least, (1 << 63) - 1, wanted)
         freeze(self, order=_order(self.order))
 
 
@@ -45,10 +42,10 @@ def _order(order: object) -> tuple[str, ...] | None:
     if order is None:
         return None
     if isinstance(order, str) or not isinstance(order, Sequence):
-        raise InvalidType(f"Scheduling: order must be names of streams; got {order!r}")
+        raise InvalidType.must("order", "names of streams", order, owner="Scheduling")
     for name in order:
         if not isinstance(name, str):
-            raise InvalidType(f"Scheduling: order must be names of streams; got {name!r}")
+            raise InvalidType.must("order", "names of streams", name, owner="Scheduling")
     if len(set(order)) < len(order):
-        raise InvalidValue(f"Scheduling: order names a stream twice: {', '.join(order)}")
+        raise InvalidValue(f"Scheduling: order names a stream twice: {', '.join(order)}", option="order")
     return tuple(order)

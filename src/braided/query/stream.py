@@ -9,7 +9,7 @@ from typing import get_args
 
 from braided.query import windows
 from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.errors import InvalidType, InvalidValue, about, require_choice
 from braided.query.promises import Arrival, Punctuation, RangePunctuation, read_punctuation
 from braided.query.values import PlainDict, freeze, value_class
 from braided.query.windows import CountWindow, Window
@@ -43,27 +43,29 @@ class Stream(PlainDict):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise InvalidValue(
-                "Stream: name must be letters, digits and underscores, starting with a letter "
-                f"or underscore; got {self.name!r}"
-            )
-        owner = f"stream {self.name!r}"
-        freeze(
-            self,
-            key=_columns(self.key, owner),
-            window=windows.normalise(self.window, owner),
-            lateness=_duration(self.lateness, owner, "lateness"),
-            freshness=_duration(self.freshness, owner, "freshness"),
-            punctuation=read_punctuation(self.punctuation, owner),
-        )
+            wanted = "letters, digits and underscores, starting with a letter or underscore"
+            raise InvalidValue.must("name", wanted, self.name, owner="Stream")
+        with about(stream=self.name):
+            self._normalise()
+
+    def _normalise(self) -> None:
+        freeze(self, key=_columns(self.key, self.name))
+        with about("window"):
+            freeze(self, window=windows.normalise(self.window, self.name))
+        for option in ("lateness", "freshness"):
+            freeze(self, **{option: _duration(getattr(self, option), self.name, option)})
+        with about("punctuation"):
+            freeze(self, punctuation=read_punctuation(self.punctuation, self.name))
         if self.time is not None:
-            _column(self.time, f"{owner}: time")
+            _column(self.time, "time", self.name)
         if not isinstance(self.unique, bool):
-            raise InvalidType(f"{owner}: unique must be True or False; got {self.unique!r}")
-        require_choice(owner, "arrival", self.arrival, get_args(Arrival))
+            raise InvalidType.must("unique", "True or False", self.unique, stream=self.name)
+        require_choice(f"stream {self.name!r}", "arrival", self.arrival, get_args(Arrival))
         if self.flag is not None and self.flag in (*self.key_columns, self.time):
-            raise InvalidValue(
-                f"{owner}: punctuation column {self.flag!r} is its key or time; name a boolean column"
+            raise InvalidValue.of(
+                self.name,
+                "punctuation",
+                f"punctuation column {self.flag!r} is its key or time; name a boolean column",
             )
 
     @property
@@ -117,28 +119,29 @@ class Stream(PlainDict):
         return to_us(self.lateness) if self.lateness is not None else 0
 
 
-def _columns(key: object, owner: str) -> tuple[str, ...] | None:
+def _columns(key: object, stream: str) -> tuple[str, ...] | None:
     if key is None:
         return None
     names = (key,) if isinstance(key, str) else key
     if not isinstance(names, Sequence) or not names:
-        raise InvalidType(f"{owner}: key must be a column name or several; got {key!r}")
+        raise InvalidType.must("key", "a column name or several", key, stream=stream)
     for name in names:
-        _column(name, f"{owner}: key")
+        _column(name, "key", stream)
     if len(set(names)) < len(names):
-        raise InvalidValue(f"{owner}: key names a column twice: {', '.join(map(repr, names))}")
+        raise InvalidValue.of(stream, "key", f"key names a column twice: {', '.join(map(repr, names))}")
     return tuple(names)
 
 
-def _column(name: object, owner: str) -> None:
+def _column(name: object, option: str, stream: str) -> None:
     if not isinstance(name, str) or not name:
-        raise InvalidType(f"{owner} must be a column name; got {name!r}")
+        raise InvalidType.must(option, "a column name", name, stream=stream)
 
 
-def _duration(value: Duration | None, owner: str, option: str) -> str | None:
+def _duration(value: Duration | None, stream: str, option: str) -> str | None:
     if value is None:
         return None
-    us = to_us(value, owner=f"{owner}: {option}")
-    if us < 0:
-        raise InvalidValue(f"{owner}: {option} must not be negative; got {value!r}")
+    with about(option):
+        us = to_us(value, owner=f"stream {stream!r}: {option}")
+        if us < 0:
+            raise InvalidValue(f"stream {stream!r}: {option} must not be negative; got {value!r}")
     return to_text(us)

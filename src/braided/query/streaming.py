@@ -6,34 +6,36 @@ from collections.abc import Iterator
 
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
-from braided.query.stream import Stream
 from braided.query.windows import UNBOUNDED
 
 
 def check_streaming(query: JoinQuery) -> None:
     """Raise unless every stream says how long its rows stay and how late they may come."""
-    for _, missing in streaming_problems(query):
-        raise InvalidValue(missing)
+    for wrong in streaming_problems(query):
+        raise wrong
 
 
-def streaming_problems(query: JoinQuery) -> Iterator[tuple[Stream, str]]:
+def streaming_problems(query: JoinQuery) -> Iterator[InvalidValue]:
     """What each stream does not say; at most one for a stream."""
     for stream in query.streams:
         if stream.window is None and (stream.punctuation is None or not query.promises):
-            yield (
-                stream,
-                f"stream {stream.name!r}: a streaming join needs a window, or its state grows for ever; "
-                f"give one, or write window={UNBOUNDED!r} if that is meant",
+            yield InvalidValue.of(
+                stream.name,
+                "window",
+                "a streaming join needs a window, or its state grows for ever; give one, or write "
+                f"window={UNBOUNDED!r} if that is meant",
             )
         elif stream.lateness is None and query.windowed:
-            yield (
-                stream,
-                f"stream {stream.name!r}: a streaming join needs lateness, how far out of order rows may "
-                "come; rows later than that are set aside; for example lateness='1 minute'",
+            yield InvalidValue.of(
+                stream.name,
+                "lateness",
+                "a streaming join needs lateness, how far out of order rows may come; rows later than that "
+                "are set aside; for example lateness='1 minute'",
             )
         elif stream.count_window is not None and stream.count_window.per == "stream":
-            yield (
-                stream,
-                f"stream {stream.name!r}: a count window per stream needs all rows in one place and is not "
-                "available on Spark; use per='key'",
+            yield InvalidValue.of(
+                stream.name,
+                "window",
+                "a count window per stream needs all rows in one place and is not available on Spark; use "
+                "per='key'",
             )

@@ -7,7 +7,15 @@ import numbers
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
-from braided.query.errors import BraidedError, InvalidType, InvalidValue, require_choice
+from braided.query.errors import (
+    BraidedError,
+    InvalidType,
+    InvalidValue,
+    about,
+    require_choice,
+    require_whole,
+    shown,
+)
 from braided.query.values import PlainDict, freeze, value_class
 
 DriverStream = Literal["timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"]
@@ -26,10 +34,7 @@ class BatchPurge(PlainDict):
     every: int = 100
 
     def __post_init__(self) -> None:
-        if isinstance(self.every, bool) or not isinstance(self.every, int):
-            raise InvalidType(f"BatchPurge: every must be a whole number; got {self.every!r}")
-        if self.every < 1:
-            raise InvalidValue(f"BatchPurge: every must be at least 1; got {self.every}")
+        require_whole("BatchPurge", "every", self.every, 1, (1 << 63) - 1, "at least 1, in 64 bits")
 
 
 @value_class
@@ -68,11 +73,12 @@ class Tuning(PlainDict):
         require_choice("Tuning", "goal", self.goal, get_args(Goal))
         require_choice("Tuning", "on_violation", self.on_violation, get_args(OnViolation))
         freeze(self, index=_index(self.index), purge=_purge(self.purge))
-        freeze(self, selectivities=_selectivities(self.selectivities))
+        with about("selectivities"):
+            freeze(self, selectivities=_selectivities(self.selectivities))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise InvalidType(f"Tuning: seed must be a whole number; got {self.seed!r}")
+            raise InvalidType.must("seed", "a whole number", self.seed, owner="Tuning")
         if not -(1 << 63) <= self.seed < 1 << 63:
-            raise InvalidValue(f"Tuning: seed must fit in 64 bits; got {self.seed}")
+            raise InvalidValue(f"Tuning: seed must fit in 64 bits; got {shown(self.seed)}", option="seed")
 
     def index_of(self, stream: str) -> str:
         """The index choice for one stream."""
@@ -89,11 +95,11 @@ def _index(index: object) -> str | tuple[tuple[str, str], ...]:
         pairs = dict(index)  # type: ignore[call-overload]
         frozen = tuple(sorted(pairs.items()))
     except (TypeError, ValueError):
-        raise InvalidType(f"Tuning: index must be a choice or one per stream; got {index!r}") from None
+        raise InvalidType.must("index", "a choice or one per stream", index, owner="Tuning") from None
     for stream, choice in frozen:
         if not isinstance(stream, str):
-            raise InvalidType(f"Tuning: index is by stream name; got {stream!r}")
-        require_choice("Tuning", f"index of stream {stream!r}", choice, get_args(Index))
+            raise InvalidType(f"Tuning: index is by stream name; got {shown(stream)}", option="index")
+        require_choice("Tuning", "index", choice, get_args(Index), of_stream=stream)
     return frozen
 
 
@@ -104,7 +110,7 @@ def _selectivities(given: object) -> tuple[tuple[tuple[str, ...], float], ...]:
     except BraidedError:
         raise
     except (TypeError, ValueError):
-        raise InvalidType(f"Tuning: selectivities must be a mapping; got {given!r}") from None
+        raise InvalidType(f"Tuning: selectivities must be a mapping; got {shown(given)}") from None
     found: dict[tuple[str, ...], float] = {}
     for key, value in pairs.items():
         names = _names(key)
@@ -133,20 +139,22 @@ def _names(key: object) -> tuple[str, ...]:
     named = isinstance(names, tuple) and all(isinstance(n, str) for n in names)
     if isinstance(names, tuple) and named and 1 <= len(names) <= 2 and len(set(names)) == len(names):
         return tuple(sorted(names))
-    raise InvalidType(f"Tuning: selectivities is by stream name or by pair of two stream names; got {key!r}")
+    raise InvalidType(
+        f"Tuning: selectivities is by stream name or by pair of two stream names; got {shown(key)}"
+    )
 
 
 def _share(names: tuple[str, ...], value: object) -> float:
     owner = f"Tuning: the selectivity of {' and '.join(names)}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidType(f"{owner} must be a number; got {value!r}")
+        raise InvalidType(f"{owner} must be a number; got {shown(value)}")
     try:
         share = float(value)
     except OverflowError:
         share = float("inf")
     if not 0 <= share < float("inf") or (len(names) == 2 and share > 1):
         most = "a number from 0 to 1" if len(names) == 2 else "zero or more"
-        raise InvalidValue(f"{owner} must be {most}; got {value!r}")
+        raise InvalidValue(f"{owner} must be {most}; got {shown(value)}")
     return share
 
 
@@ -154,6 +162,7 @@ def _purge(purge: object) -> str | BatchPurge:
     if isinstance(purge, BatchPurge):
         return purge
     if isinstance(purge, Mapping):
-        return BatchPurge.from_dict(purge)
+        with about("purge"):
+            return BatchPurge.from_dict(purge)
     require_choice("Tuning", "purge", purge, get_args(Purge))
     return str(purge)

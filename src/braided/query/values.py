@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar, dataclass_transform
 
-from braided.query.errors import InvalidType, did_you_mean
+from braided.query.errors import InvalidType, did_you_mean, shown
 
 T = TypeVar("T", bound=type)
 
@@ -17,13 +17,19 @@ def value_class(cls: T) -> T:
     """A frozen dataclass whose constructor answers a mistyped option with a hint."""
     made: Any = dataclasses.dataclass(frozen=True)(cls)
     names = [f.name for f in dataclasses.fields(made) if f.init]
+    required = [f.name for f in dataclasses.fields(made) if f.default is dataclasses.MISSING]
     plain_init = made.__init__
 
     @functools.wraps(plain_init)
     def init(self: Any, *args: Any, **options: Any) -> None:
         for option in options:
             if option not in names:
-                raise InvalidType(f"{cls.__name__} has no option {option!r}; {did_you_mean(option, names)}")
+                raise InvalidType(
+                    f"{cls.__name__} has no option {option!r}; {did_you_mean(option, names)}", option=option
+                )
+        missing = [name for name in required[len(args) :] if name not in options]
+        if missing:
+            raise InvalidType(f"{cls.__name__}: {missing[0]} is missing; give it", option=missing[0])
         try:
             plain_init(self, *args, **options)
         except TypeError as wrong:
@@ -53,7 +59,7 @@ class PlainDict:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Build the value that `to_dict` described; unknown names raise with a hint."""
         if not isinstance(data, Mapping):
-            raise InvalidType(f"{cls.__name__} must be a mapping of options; got {data!r}")
+            raise InvalidType(f"{cls.__name__} must be a mapping of options; got {shown(data)}")
         return cls(**{str(name): value for name, value in data.items()})
 
 

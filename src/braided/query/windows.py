@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
 from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, require_choice
+from braided.query.errors import InvalidValue, require_choice, require_whole
 from braided.query.values import PlainDict, value_class
 
 Per = Literal["key", "stream"]
@@ -24,10 +24,7 @@ class CountWindow(PlainDict):
     per: Per = dataclasses.field(default="key", kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int):
-            raise InvalidType(f"CountWindow: rows must be a whole number; got {self.rows!r}")
-        if not 1 <= self.rows < 1 << 31:
-            raise InvalidValue(f"CountWindow: rows must be at least 1 and less than 2^31; got {self.rows}")
+        require_whole("CountWindow", "rows", self.rows, 1, (1 << 31) - 1, "at least 1 and less than 2^31")
         require_choice("CountWindow", "per", self.per, get_args(Per))
 
 
@@ -35,7 +32,7 @@ Window: TypeAlias = Duration | CountWindow
 UNBOUNDED = "unbounded"
 
 
-def normalise(window: object, owner: str) -> str | CountWindow | None:
+def normalise(window: object, stream: str) -> str | CountWindow | None:
     """The canonical text of a time window, a count window, "unbounded", or None."""
     if window is None or isinstance(window, CountWindow):
         return window
@@ -43,7 +40,7 @@ def normalise(window: object, owner: str) -> str | CountWindow | None:
         return CountWindow.from_dict(window)
     if isinstance(window, str) and window.strip().lower() == UNBOUNDED:
         return UNBOUNDED
-    us = to_us(window, owner=f"{owner}: window")  # type: ignore[arg-type]
+    us = to_us(window, owner=f"stream {stream!r}: window")  # type: ignore[arg-type]
     if us <= 0:
-        raise InvalidValue(f"{owner}: window must be longer than zero; got {window!r}")
+        raise InvalidValue(f"stream {stream!r}: window must be longer than zero; got {window!r}")
     return to_text(us)

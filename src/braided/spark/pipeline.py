@@ -275,7 +275,9 @@ def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
         if not isinstance(type_, TimestampType | TimestampNTZType):
             raise InvalidType(
                 f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
-                "it must be a timestamp; cast it"
+                "it must be a timestamp; cast it",
+                stream=stream.name,
+                option="time",
             )
     return pa.schema([(f.name, f.type) for f in in_arrow(df.schema)])
 
@@ -334,7 +336,12 @@ def _observations(plan: JoinPlan) -> list[Any]:
 
 
 def _sent(df: DataFrame, packer: Packer | Repacker | Teller | Heartbeat) -> DataFrame:
-    """What a task sends to the buckets, as packed rows."""
+    """What a task sends to the buckets, as packed rows.
+
+    PySpark looks columns up by name here, and takes dots and backticks for a path: then they go by number.
+    """
+    if any("." in name or "`" in name for name in df.columns):
+        df = df.toDF(*map(str, range(len(df.columns))))
     return df.mapInArrow(_callable(packer), from_arrow_schema(schema(Packed)))
 
 

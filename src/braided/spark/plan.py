@@ -13,6 +13,7 @@ import pyarrow as pa
 from braided.engine.operators.inputs import Input, described
 from braided.engine.operators.layout import Layout, Output, key_format_of, layout_of, output_of
 from braided.engine.sides.keys import KeyFormat
+from braided.query.errors import about
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 from braided.query.subplans import Subplan, subplans
@@ -60,10 +61,11 @@ class JoinPlan:
     @functools.cached_property
     def layouts(self) -> tuple[Layout, ...]:
         """What is stored of each stream."""
-        return tuple(
-            layout_of(self.query, stream, schema)
-            for stream, schema in zip(self.query.streams, self.schemas, strict=True)
-        )
+        layouts = []
+        for stream, schema in zip(self.query.streams, self.schemas, strict=True):
+            with about(stream=stream.name):
+                layouts.append(layout_of(self.query, stream, schema))
+        return tuple(layouts)
 
     @functools.cached_property
     def subplan(self) -> Subplan:

@@ -3,7 +3,8 @@
 The server listens on 127.0.0.1. A site in the same browser could reach it by a name of its own that resolves
 to that address, so requests must name this host themselves (`Host`). The page loads nothing from elsewhere,
 and its policy forbids it; data becomes text on it, never markup. `records.json` and `metrics` are for
-programs.
+programs. A request has seconds in all to be sent, however it trickles, and as many again to take its answer;
+more than a few connections at a time are closed, so that nobody can hold the page for long.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import io
 import json
+import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -31,6 +35,8 @@ HOST = "127.0.0.1"
 PORT = 4041
 _ADAPTATIONS = 20
 _NAMES = (HOST, "localhost")
+_CONNECTIONS = 32  # at a time
+_REQUEST_BYTES = 16_384
 
 
 class Page:
@@ -99,7 +105,22 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, page: Page, port: int) -> None:
         self.page = page
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__((HOST, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own; one connection too many is closed."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and make room for the next."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def server_bind(self) -> None:
         """Bind without looking up this host's name, as `HTTPServer` would."""
@@ -112,11 +133,39 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+class _Bounded(io.RawIOBase):
+    """The bytes of a request: all of them in some seconds, and not too many."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection = connection
+        self._end = time.monotonic() + seconds
+        self._left = _REQUEST_BYTES
+
+    def readable(self) -> bool:
+        """It is only read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for more bytes no longer than the request may take."""
+        seconds = self._end - time.monotonic()
+        if seconds <= 0 or self._left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(seconds)
+        size = self._connection.recv_into(buffer)
+        self._left -= size
+        return size
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version = "braided"
     sys_version = ""
-    timeout = 10  # seconds for a request
+    timeout = 10  # seconds for a request, and for its answer
+
+    def setup(self) -> None:
+        """Read no more, and no longer, than a request takes."""
+        super().setup()
+        self.rfile = io.BufferedReader(_Bounded(self.connection, self.timeout))
 
     def do_GET(self) -> None:
         """Answer a request."""
@@ -149,6 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.send_header("Content-Security-Policy", _policy())
+        self.connection.settimeout(self.timeout)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braided.query.errors import BraidedError
+from braided.query.masking import masked
 from braided.view.follow import Show, follow
 from braided.view.page import serve
 from braided.view.records import Journal, Record
@@ -44,7 +45,7 @@ def watch(
     console = console or Console()
     path = Path(journal) if journal is not None else None
     if path and query:
-        Journal(path).describe(query.explain())
+        Journal(path).describe(masked(query.explain()))
     with ExitStack() as stack:
         shows: list[Show] = []
         if port is not None:

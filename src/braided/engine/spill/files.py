@@ -2,17 +2,18 @@
 
 A piece is one Arrow IPC message: the stored columns, and behind them what a side keeps of each row: hash,
 time and, where rows have them, their end, second hash and arrival. A file goes when the last of its pieces
-has gone; the folder goes with the join, and one that was left behind by a process that was killed when the
-next one is made.
+has gone, the folder with the join (see `home`). A join that goes on in a forked child reads what its parent
+wrote, writes to a folder of its own, and removes nothing of its parent's.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
-import fcntl
+import errno
+import io
 import itertools
-import shutil
+import os
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
@@ -24,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.sides.side import Rows
+from braided.engine.spill.home import Home, make_home
 from braided.policies.arrays import Int64s
 from braided.query.errors import SpillFailed
 
-_PREFIX, _LOCK = "braided-spill-", "lock"
 _KEPT = {f"__braided_{of}": of for of in ("hashes", "times", "ends", "checks", "born")}
 _NUMBER = "__braided_number"
 
@@ -36,9 +37,25 @@ _NUMBER = "__braided_number"
 class SpillFile:
     """A file, and how many of its pieces are still needed."""
 
-    path: Path
+    home: Home
+    name: str
     size: int = 0
     pieces: int = 0
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.home.folder.path / self.name
+
+    def open(self, flags: int) -> int:
+        """Open it in its folder."""
+        return self.home.folder.open(self.name, flags)
+
+    def remove(self) -> None:
+        """Remove it, unless it is the file of a parent process."""
+        if self.home.ours:
+            with contextlib.suppress(OSError):
+                self.home.folder.remove(self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +110,7 @@ class Spill:
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory
-        self._folder: Path | None = None
+        self._home: Home | None = None
         self._written = 0
         self.bytes = 0  # of all files there are
 
@@ -103,18 +120,17 @@ class Spill:
         Of every input: its rows, where each group begins and the end, and the watermarks that rows do not
         survive (None if they stay for ever).
         """
-        file = SpillFile(self._new_file())
+        file, sink = self._new_file()
         try:
-            with file.path.open("wb") as sink:
+            with sink:
                 pieces = [[*self._pieces(file, sink, *part)] for part in parts]
         except (OSError, pa.ArrowException) as wrong:
-            with contextlib.suppress(OSError):
-                file.path.unlink()
+            file.remove()
             raise self._failed("write", file.path.parent, wrong) from wrong
         file.pieces = sum(map(len, pieces))
         self.bytes += file.size
         if not file.pieces:
-            file.path.unlink()
+            file.remove()
         return pieces
 
     def _pieces(
@@ -132,14 +148,11 @@ class Spill:
         by_file = collections.defaultdict(list)
         for piece in pieces:
             by_file[piece.file].append(piece)
-        found = {}
+        found: dict[Piece, Rows] = {}
         for file, those in by_file.items():
             try:
-                with pa.OSFile(str(file.path)) as source:
-                    for piece in those:
-                        source.seek(piece.start)
-                        message = source.read_buffer(piece.size)
-                        found[piece] = read_rows(pa.ipc.read_record_batch(message, piece.schema))
+                with os.fdopen(file.open(os.O_RDONLY), "rb") as source:
+                    found.update((piece, _read(source, piece)) for piece in those)
             except (OSError, pa.ArrowException) as wrong:
                 raise self._failed("read", file.path.parent, wrong) from wrong
         return found
@@ -150,33 +163,31 @@ class Spill:
             piece.file.pieces -= 1
             if piece.file.pieces == 0:
                 self.bytes -= piece.file.size
-                with contextlib.suppress(OSError):
-                    piece.file.path.unlink()
+                piece.file.remove()
 
-    def _new_file(self) -> Path:
-        if self._folder is None:
-            self._folder = self._new_folder()
+    def _new_file(self) -> tuple[SpillFile, IO[bytes]]:
         self._written += 1
-        return self._folder / f"{self._written}.arrow"
-
-    def _new_folder(self) -> Path:
         parent = Path(self._directory or tempfile.gettempdir())
         try:
-            parent.mkdir(parents=True, exist_ok=True)
-            _remove_left_behind(parent)
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-            lock = (folder / _LOCK).open("w")
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                return self._made(parent)
+            self._home = None  # somebody has removed the folder: rows go to another one from now on
+            return self._made(parent)
         except OSError as wrong:
             raise self._failed("write", parent, wrong) from wrong
-        self._remove = weakref.finalize(self, _remove, folder, lock)
-        return folder
+
+    def _made(self, parent: Path) -> tuple[SpillFile, IO[bytes]]:
+        if self._home is None or not self._home.ours:  # a forked child has a folder of its own
+            self._home = make_home(parent)
+            self._remove = weakref.finalize(self, self._home.remove)
+        file = SpillFile(self._home, f"{self._written}.arrow")
+        return file, os.fdopen(file.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
 
     def close(self) -> None:
         """Remove all that is there."""
-        if self._folder is not None:
+        if self._home is not None:
             self._remove()
-            self._folder, self.bytes = None, 0
+            self._home, self.bytes = None, 0
 
     def _failed(self, what: str, where: Path, wrong: Exception) -> SpillFailed:
         said = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
@@ -230,14 +241,9 @@ def latest(ends_us: Int64s | None, low: int, high: int) -> int:
     return int(np.max(ends_us[low:high]))
 
 
-def _remove(folder: Path, lock: IO[str]) -> None:
-    lock.close()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_left_behind(parent: Path) -> None:
-    """Remove the folders of processes that are gone: nobody holds their lock."""
-    for folder in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), (folder / _LOCK).open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+def _read(source: io.BufferedReader, piece: Piece) -> Rows:
+    source.seek(piece.start)
+    message = pa.allocate_buffer(piece.size)
+    if source.readinto(message) != piece.size:
+        raise OSError(errno.EIO, "The file is too short")
+    return read_rows(pa.ipc.read_record_batch(message, piece.schema))

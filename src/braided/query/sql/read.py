@@ -76,13 +76,12 @@ def _query(words: Words, clauses: Clauses) -> JoinQuery:
             **options,
         )
     except BraidedError as wrong:
-        words.wrong(_blamed(clauses, str(wrong)), str(wrong))
+        words.wrong(_blamed(clauses, wrong), str(wrong))
 
 
-def _blamed(clauses: Clauses, message: str) -> Word | int:
-    """The stream that a message names first, or the beginning of the text."""
-    named = {message.find(f"stream {source.name.text!r}"): source.name for source in clauses.sources}
-    return named[min(at for at in named if at >= 0)] if any(at >= 0 for at in named) else 0
+def _blamed(clauses: Clauses, wrong: BraidedError) -> Word | int:
+    """The stream that an error is about, or the beginning of the text."""
+    return next((source.name for source in clauses.sources if source.name.text == wrong.stream), 0)
 
 
 def _made(words: Words, at: Word, make: Callable[..., T], *values: Any, **options: Any) -> T:

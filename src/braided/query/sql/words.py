@@ -110,7 +110,7 @@ class Words:
 def _error(text: str, offset: int, message: str) -> InvalidValue:
     line = text.count("\n", 0, offset) + 1
     column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-    return InvalidValue(f"sql, line {line}, column {column}: {message}")
+    return InvalidValue(f"sql, line {line}, column {column}: {message}", position=(line, column))
 
 
 def sqlglot() -> Any:

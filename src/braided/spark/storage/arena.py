@@ -12,7 +12,12 @@ header is removed before the first change and written (by rename) after the last
 died has none. If the state holds the header's *previous* token (the batch ran, but was not committed: a
 retry, speculation, a second action on the same batch), the last batch is taken back: new rows are unlinked,
 newest first. This works because nothing is forgotten or moved between the first change and the header.
-In every other case, and whenever a file is missing or has the wrong size, the engine is rebuilt.
+In every other case the engine is rebuilt.
+
+Nothing in the folder is believed, either. The header has a checksum, and names every file with its size and
+a checksum of what is used of it: the live rows of an array, the whole of a file with stored rows. All of it
+is read and compared before an engine sees it, because kernels follow positions in these arrays without
+looking. So a file that is missing, cut off, changed or swapped means that the bucket is rebuilt, too.
 
 A lock (`flock`) keeps two attempts apart; an attempt that finds it taken (a killed worker can outlive its
 task) works in memory of its own, and leaves the folder alone: its token will differ from the state's then,
@@ -23,7 +28,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import mmap
 import os
@@ -32,7 +36,6 @@ import weakref
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +43,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braided.engine.engine import Engine
+from braided.engine.folders import Folder
+from braided.engine.kernels.checksum import checksum
 from braided.engine.sides.payload import Chunk
 from braided.engine.sides.side import Allocate, Frozen, Mark, SideState
 from braided.spark.plan import ArenaPlan
 from braided.spark.storage.folders import bucket_folder
 
-FORMAT = 5
+FORMAT = 6
 _HEADER, _LOCK = "header", "lock"
 
 
@@ -53,11 +58,12 @@ _HEADER, _LOCK = "header", "lock"
 class Arena:
     """One bucket's folder, held by this task; `folder` is None if it cannot be used."""
 
-    folder: Path | None
+    folder: Folder | None
     fingerprint: str
     _lock: int | None = None
     _serial: int = 0
     _files: dict[int, tuple[weakref.ref[Any], str]] = field(default_factory=dict)
+    _seals: dict[str, list[int]] = field(default_factory=dict)  # of files with rows: size and checksum
 
     def allocate(self, stream: str) -> Allocate:
         """Where the arrays of a stream are made."""
@@ -81,7 +87,7 @@ class Arena:
         if header is None or not known or token not in (header["token"], header["previous_token"]):
             self.clear()
             return False
-        (self.folder / _HEADER).unlink()  # from here on the folder is not to be trusted
+        self.folder.remove(_HEADER)  # from here on the folder is not to be trusted
         try:
             self._serial = header["serial"]
             sides = {side.name: side for side in engine.tree.sides.values()}
@@ -121,23 +127,20 @@ class Arena:
         }
         self._sweep(header)
         body = json.dumps(header).encode()
-        draft = self.folder / f"{_HEADER}.draft"
-        draft.write_bytes(zlib.crc32(body).to_bytes(4, "little") + body)
-        draft.rename(self.folder / _HEADER)
+        self.folder.write(_HEADER, zlib.crc32(body).to_bytes(4, "little") + body)
 
     def clear(self) -> None:
         """Forget whatever is there."""
         if self.folder is not None:
             with contextlib.suppress(OSError):  # the whole folder may have been swept
-                for path in self.folder.iterdir():
-                    if path.name != _LOCK:
-                        path.unlink()
+                self._remove_all_but({_LOCK})
             self._files.clear()
 
     def close(self) -> None:
         """Let others have it."""
-        if self._lock is not None:
+        if self._lock is not None and self.folder is not None:
             os.close(self._lock)
+            self.folder.close()
             self._lock = None
 
     # parts
@@ -145,7 +148,7 @@ class Arena:
     def _header(self) -> dict[str, Any] | None:
         assert self.folder is not None
         try:
-            data = (self.folder / _HEADER).read_bytes()
+            data = self.folder.read(_HEADER)
             if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
                 return None
             header: dict[str, Any] = json.loads(data[4:])
@@ -162,7 +165,7 @@ class Arena:
         assert self.folder is not None
         size = max(1, length * np.dtype(dtype).itemsize)
         flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
-        file = os.open(self.folder / name, flags, 0o600)
+        file = self.folder.open(name, flags)
         try:
             if create:
                 os.posix_fallocate(file, 0, size)  # a full tmpfs is an error here, not a signal later
@@ -181,11 +184,13 @@ class Arena:
 
     def _freeze(self, side: SideState) -> dict[str, Any]:
         side.adopt({what: self._placed(side.name, what, array) for what, array in side.arrays.items()})
+        numbers = dataclasses.asdict(side.frozen())
         arrays = {
-            what: [self._file_of(array), len(array), array.dtype.str] for what, array in side.arrays.items()
+            what: [self._file_of(array), len(array), array.dtype.str, _sum(what, array, numbers)]
+            for what, array in side.arrays.items()
         }
         chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
-        return {"side": dataclasses.asdict(side.frozen()), "arrays": arrays, "chunks": chunks}
+        return {"side": numbers, "arrays": arrays, "chunks": chunks}
 
     def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array in a file, if it is not in one yet."""
@@ -204,24 +209,39 @@ class Arena:
         assert self.folder is not None
         if chunk.file is None:
             name = self._name(stream, "rows")
-            file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            file = self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with os.fdopen(file, "wb") as sink, pa.ipc.new_file(sink, chunk.batch.schema) as writer:
                 writer.write_batch(chunk.batch)
+            written = self._mapped(name)
+            self._seals[name] = [written.size, checksum(written.address, written.size)]
             chunk.file = name
-        return [chunk.start, chunk.file, chunk.batch.num_rows]
+        return [chunk.start, chunk.file, chunk.batch.num_rows, self._seals[chunk.file]]
+
+    def _mapped(self, name: str) -> pa.Buffer:
+        """A file, to be read."""
+        assert self.folder is not None
+        file = self.folder.open(name, os.O_RDONLY)
+        try:
+            return pa.py_buffer(mmap.mmap(file, 0, prot=mmap.PROT_READ))
+        finally:
+            os.close(file)
 
     def _thaw(self, side: SideState, said: dict[str, Any]) -> None:
-        arrays = {
-            what: self._map(name, length, np.dtype(dtype), create=False)
-            for what, (name, length, dtype) in said["arrays"].items()
-        }
+        arrays = {}
+        for what, (name, length, dtype, total) in said["arrays"].items():
+            arrays[what] = self._map(name, length, np.dtype(dtype), create=False)
+            if _sum(what, arrays[what], said["side"]) != total:
+                raise ValueError(f"{name} is damaged")
         chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
         side.thaw(Frozen(**said["side"]), arrays, chunks)
 
-    def _read(self, side: SideState, start: int, name: str, rows: int) -> Chunk:
-        assert self.folder is not None
-        with pa.memory_map(str(self.folder / name)) as source:
-            batch = pa.ipc.open_file(source).get_batch(0)
+    def _read(self, side: SideState, start: int, name: str, rows: int, seal: list[int]) -> Chunk:
+        data = self._mapped(name)
+        size, total = seal
+        if data.size != size or checksum(data.address, size) != total:
+            raise ValueError(f"{name} is damaged")
+        self._seals[name] = seal
+        batch = pa.ipc.open_file(data).get_batch(0)
         if batch.num_rows != rows or batch.schema != side.payload.schema:
             raise ValueError(f"{name} holds other rows")
         return Chunk(start, batch, file=name)
@@ -234,15 +254,28 @@ class Arena:
 
     def _sweep(self, header: dict[str, Any]) -> None:
         """Remove files that neither the state now nor the one before needs."""
-        assert self.folder is not None
         needed = {_LOCK}
         for said in header["sides"].values():
-            needed |= {name for name, _, _ in said["arrays"].values()}
+            needed |= {name for name, *_ in said["arrays"].values()}
         for said in (*header["sides"].values(), *header["previous"].values()):
-            needed |= {name for _, name, _ in said["chunks"]}
-        for path in self.folder.iterdir():
-            if path.name not in needed:
-                path.unlink()
+            needed |= {name for _, name, *_ in said["chunks"]}
+        self._remove_all_but(needed)
+
+    def _remove_all_but(self, needed: set[str]) -> None:
+        assert self.folder is not None
+        for name in self.folder.names():
+            if name not in needed:
+                self.folder.remove(name)
+
+
+def _sum(what: str, array: npt.NDArray[Any], numbers: Mapping[str, int]) -> int:
+    """The checksum of what is used of an array: all slots of an index, of columns the rows held."""
+    start, stop = 0, len(array)
+    if what != "head":
+        start, stop = numbers["first"] - numbers["base"], numbers["count"] - numbers["base"]
+    start, stop = start * array.itemsize, stop * array.itemsize
+    start -= start % 8  # words are read where they are aligned
+    return int(checksum(array.ctypes.data + start, stop - start))
 
 
 def _moved(engine: Engine) -> bool:
@@ -259,15 +292,9 @@ def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int, st
         return Arena(None, fingerprint)
     try:
         folder = bucket_folder(plan.application, query_id, fingerprint, bucket, stage)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        return Arena(folder, fingerprint, folder.lock(_LOCK))
     except OSError:
         return Arena(None, fingerprint)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return Arena(None, fingerprint)
-    return Arena(folder, fingerprint, lock)
 
 
 def new_token() -> str:

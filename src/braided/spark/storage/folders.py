@@ -3,58 +3,76 @@
 A folder per application, in it one per query, in it one per stage, in it one per bucket. A query's is removed
 soon after the query ends, an application's when its driver or its daemon of Python workers ends, and those of
 applications that were killed when the next one starts.
+
+The root's name can be guessed, and whoever is first may take it. So there are several places for it, and the
+first is used that is this user's alone (see `engine.folders`); workers of one machine agree on it, because a
+folder that is ours stays ours, and one that is not is refused by all. Sweeps go through all places, and
+touch only folders that are ours. Without any such place, engines are not kept between batches.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import errno
 import functools
+import logging
 import os
-import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+
+from braided.engine.folders import Folder
 
 _OWNER = "owner"
 _LOOK_EVERY_S = 0.5
+_log = logging.getLogger("braided.spark")
 
 
 def root() -> Path:
-    """Where arenas lie on this machine: tmpfs if there is one, else Spark's local folder."""
-    shm = Path("/dev/shm")
-    if shm.is_dir() and os.access(shm, os.W_OK):
-        base = shm
-    else:
-        base = Path(os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0])
-    return base / f"braided-{os.getuid()}"
+    """Where arenas lie if nobody else has taken the name: in memory."""
+    return Path("/dev/shm") / f"braided-{os.getuid()}"
 
 
-def bucket_folder(application: str, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Path:
+def other_roots() -> list[Path]:
+    """Where they lie else: in Spark's local folder, or among temporary files."""
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    bases = [local, tempfile.gettempdir()] if local else [tempfile.gettempdir()]
+    return [Path(base) / root().name for base in bases]
+
+
+def bucket_folder(application: str, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Folder:
     """A bucket's folder; it is there afterwards."""
-    folder = application_folder(application) / f"{query_id}-{fingerprint}" / str(stage) / str(bucket)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
+    with (
+        application_folder(application) as folder,
+        folder.child(f"{query_id}-{fingerprint}") as query,
+        query.child(str(stage)) as stages,
+    ):
+        return stages.child(str(bucket))
 
 
-def application_folder(application: str) -> Path:
+def application_folder(application: str) -> Folder:
     """This application's folder; on first use, those of applications that died are removed."""
-    folder = root() / application
-    if not (folder / _OWNER).exists():
+    with _root() as base:
+        folder = base.child(application)
+    if _OWNER not in folder.names():
         sweep_dead()
-        for part in (root(), folder):
-            part.mkdir(exist_ok=True, mode=0o700)
-        draft = folder / f"{_OWNER}.{os.getpid()}"
-        draft.write_text(str(_executor()))
-        draft.rename(folder / _OWNER)
+        folder.write(_OWNER, str(_executor()).encode())
     return folder
 
 
 @functools.cache
 def remove_at_exit(application: str) -> None:
     """When this process ends, remove the application's folder from this machine."""
-    atexit.register(shutil.rmtree, root() / application, ignore_errors=True)
+    me = os.getpid()
+
+    def remove() -> None:
+        for base in _roots() if os.getpid() == me else ():  # not in a forked child
+            base.remove(application)
+
+    atexit.register(remove)
 
 
 def remove_at_daemons_exit() -> None:
@@ -90,33 +108,68 @@ def _watch(application: str, active: Callable[[], Collection[str]]) -> None:
         except Exception:
             return
         seen |= running
-        ended = seen - running
-        for folder in query_folders(application):  # a task may outlive its query, and make a folder again
-            if any(folder.name.startswith(query) for query in ended):
-                shutil.rmtree(folder, ignore_errors=True)
+        ended = tuple(seen - running)
+        for folder in _applications(application):  # a task may outlive its query, and make a folder again
+            for name in folder.names():
+                if name.startswith(ended):
+                    folder.remove(name)
         time.sleep(_LOOK_EVERY_S)
 
 
-def query_folders(application: str) -> list[Path]:
-    """The folders of an application's queries."""
-    folder = root() / application
-    return [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+def query_folders(application: str) -> list[str]:
+    """The names of the folders of an application's queries."""
+    return [n for folder in _applications(application) for n in folder.names() if not n.startswith(_OWNER)]
+
+
+def _root() -> Folder:
+    """The first place for arenas that is ours."""
+    for path in (root(), *other_roots()):
+        try:
+            return Folder(path, make=True)
+        except FileNotFoundError:  # no such place on this machine
+            continue
+        except OSError as wrong:
+            _warn(f"live state cannot be kept in {path}: {wrong.strerror}")
+    raise PermissionError(errno.EPERM, "There is no place for live state")
+
+
+@functools.cache
+def _warn(message: str) -> None:
+    """Say it once in a process."""
+    _log.warning(message)
+
+
+def _roots() -> Iterator[Folder]:
+    """All places where arenas of ours may lie."""
+    for path in (root(), *other_roots()):
+        with contextlib.suppress(OSError), Folder(path) as folder:
+            yield folder
+
+
+def _applications(application: str) -> Iterator[Folder]:
+    for base in _roots():
+        with contextlib.suppress(OSError), base.child(application, make=False) as folder:
+            yield folder
 
 
 def _sweep(dead: Callable[[int], bool]) -> None:
-    base = root()
-    for folder in base.iterdir() if base.is_dir() else ():
-        try:
-            remove = dead(int((folder / _OWNER).read_text()))
-        except ValueError:
-            remove = True
-        except OSError:  # just being made, or not ours to read
-            continue
-        if remove:
-            shutil.rmtree(folder, ignore_errors=True)
+    for base in _roots():
+        for name in base.names():
+            with contextlib.suppress(OSError):  # just being made, or not ours
+                if dead(_owner(base, name)):
+                    base.remove(name)
+
+
+def _owner(base: Folder, application: str) -> int:
+    """The process that an application's folder belongs to; 0 if that cannot be read from what is there."""
+    with base.child(application, make=False) as folder:
+        said = folder.read(_OWNER)
+    return int(said) if said.isdigit() and len(said) < 10 else 0
 
 
 def _alive(process: int) -> bool:
+    if not process:
+        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:

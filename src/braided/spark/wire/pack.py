@@ -35,6 +35,7 @@ class Packer:
         bucketing, seen = Bucketing(self._target(), partition()), Seen()
         punctuated = 0
         for batch in batches:
+            batch = batch.rename_columns(self._plan.schemas[self._number].names)  # they may go by number
             batch, closing = split(self._plan.layouts[self._number].stream, batch)
             punctuated += closing.num_rows
             if closing.num_rows:

@@ -62,7 +62,7 @@ class Teller:
         seen = Seen()
         for batch in batches:
             if batch.num_rows and self._stream.time is not None:
-                seen.at(times.event_times(self._stream, batch.column(self._stream.time)).newest_us)
+                seen.at(times.event_times(self._stream, batch.column(0)).newest_us)
         if seen.newest_us is not None:
             leaves_us: list[int | None] = [None] * self._leaves
             leaves_us[self._leaf] = seen.newest_us

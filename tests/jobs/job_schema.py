@@ -1,6 +1,7 @@
 """The JSON Schema of a job file, made from the classes that check it, for editors.
 
-`src/braided/jobs/job.schema.json` is what `text()` gives; a test says when it is not.
+`src/braided/jobs/job.schema.json` is what `text()` gives; a test says when it is not, and
+`python -m tests.jobs.job_schema` writes it again.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from braided.jobs.definitions import JobFile, helped
+from braided.jobs.definitions import SCHEMA_FILE, JobFile, helped
 from braided.jobs.shapes import members, required
 from braided.query.join_query import MAX_STREAMS, JoinQuery
 from braided.query.stream import Stream
 from braided.query.tuning import Index, Tuning
 
-FILE = Path(__file__).with_name("job.schema.json")
 _ENVIRONMENT = {"type": "string", "pattern": r"\$\{"}  # ${NAME} may stand for anything
 _TEXT: dict[str, Any] = {"type": "string"}
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -185,3 +184,7 @@ _OWN: dict[tuple[Any, str], dict[str, Any]] = {
         "anyOf": [_LIST, {"type": "object"}],
     },
 }
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(text(), encoding="utf-8")
