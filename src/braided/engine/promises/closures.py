@@ -54,7 +54,7 @@ from braided.query.plan_tree import leaves
 from braided.query.stream import Stream
 
 Arrivals: TypeAlias = Sequence[Arrival | None]
-_MOST_DONE = 1 << 16
+_MOST_DONE = _MOST_ANNOUNCED = 1 << 16
 
 
 class Closures:
@@ -73,7 +73,9 @@ class Closures:
         self._scanned = self._ranges  # that stored rows were judged by
         self._moves = 0  # closures of ranges that stored rows were not judged by yet
         self._done = self._no_keys()
-        self._announced = self._no_keys()  # and not done
+        self._announced = (
+            self._no_keys()
+        )  # where rows expire, the latest so many; else those that are not done
         self.on_disk: Callable[[Int64s], Bools] | None = None  # of which keys, by hash, rows may be on disk
         self.announcements = 0  # since the start
         self._told = self._ranges  # that the output was told of
@@ -169,6 +171,8 @@ class Closures:
         keys = keys.pick(finished | _all_but(closed, ()))
         if not len(keys):
             return None
+        if self._age_us is not None and self._announced.young > _MOST_ANNOUNCED:
+            self._announced.age()
         self._announced.add(keys)
         self.announcements += len(keys)
         return [self._keys.values(keys.hashes)] if keys.values is None else list(keys.values)
@@ -285,7 +289,7 @@ class Closures:
             self._aged_us = watermark_us
         elif watermark_us - self._aged_us > self._age_us:
             self._aged_us = watermark_us
-            for known in (*self.closed, self._done, self._announced):
+            for known in (*self.closed, self._done):  # not those announced: what is repeated is said once
                 known.age()
 
     def _in_ranges_since(self, tree: Tree, before: Sequence[tuple[int, int]]) -> list[Keys]:
@@ -340,7 +344,7 @@ class Closures:
                 side.purge(keys.pick(gone))
         if all_closed.any():
             done = keys.pick(all_closed)
-            for known in (*self.closed, self._announced):
+            for known in self.closed if self._age_us is not None else (*self.closed, self._announced):
                 known.forget(done)
             if len(self._done) > _MOST_DONE:
                 self._done = self._no_keys()
