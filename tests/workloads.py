@@ -87,5 +87,13 @@ def stream(name: str, window: Any = "30 us", **options: Any) -> bd.Stream:
     return bd.Stream(name, key="k", time="t", window=window, **options)
 
 
+def with_odd_names(table: pa.Table) -> pa.Table:
+    """The table with columns that are named as some of ours are, or were."""
+    ours = ("hashes", "times", "ends", "checks", "born", "number", "linked")
+    for name in (*(f"__braided_{n}" for n in ours), *ours, "s0", "s0.n", "blob", ""):
+        table = table.append_column(name, pa.array([f"{name} {i}" for i in range(table.num_rows)]))
+    return table
+
+
 def names_of(number: int) -> list[str]:
     return [f"s{i}" for i in range(number)]

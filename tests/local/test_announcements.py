@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import braided as bd
+from braided.engine.promises import closures
 from braided.testing import assert_same_bag, expected
 from tests.local.test_promises import access, keyed, workload
 from tests.promised import KINDS, batches_of, data_of, plainly
@@ -126,6 +128,53 @@ def test_a_complete_key_is_announced_before_the_end_and_without_results() -> Non
     assert live.stats().results == 0
     assert live.push({"a": access(-3), "b": access(3)}).num_rows == 1
     assert live.push({"b": access(-7, 3)}).num_rows == 0  # said already; and of 3 a has brought none
+
+
+@pytest.mark.parametrize("key_type", ["int64", "string"])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_key_is_announced_once_though_closed_keys_have_aged(key_type: str, restored: bool) -> None:
+    """Where rows expire, closed keys age; a punctuation repeated after that announced its key again."""
+    cast: Callable[[int], Any] = int if key_type == "int64" else "key number {}".format
+    streams = [bd.Stream(n, "k", time="t", window="10 us", punctuation="p") for n in "ab"]
+    live = bd.LocalJoin(bd.JoinQuery(streams, emit_punctuations=True))
+
+    def push(keys: list[int], time: int, over: str = "ab") -> list[Any]:
+        nonlocal live
+        told = live.push(
+            {
+                n: pa.table(
+                    {
+                        "k": [*map(cast, keys), cast(1_000 + time)],
+                        "t": [time] * (len(keys) + 1),
+                        "p": [True] * len(keys) + [False],
+                    }
+                )
+                for n in over
+            }
+        )
+        if restored:
+            live = bd.LocalJoin(live.query).restore(live.snapshot())
+        return [k for k in told.filter(told["punctuation"])["a_k"].to_pylist() if k in (cast(1), cast(2))]
+
+    assert push([1], 0) == [cast(1)]
+    assert push([2], 5, "a") == [cast(2)]  # b has brought none of it, and a brings none
+    assert not any(push([], time) for time in range(10, 100, 10))
+    assert push([1, 2], 100) == []
+    assert push([1, 2], 200, "b") == []
+    assert live.stats().punctuations_out == 2
+
+
+def test_announced_keys_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closures, "_MOST_ANNOUNCED", 16)
+    streams = [bd.Stream(n, "k", time="t", window="1 us", punctuation="p") for n in "ab"]
+    live, sizes = bd.LocalJoin(bd.JoinQuery(streams, emit_punctuations=True)), []
+    for time in range(200):
+        over = pa.table({"k": [f"key {time}"], "t": [time], "p": [True]})
+        row = pa.table({"k": ["x"], "t": [time], "p": [False]})
+        assert live.push(dict.fromkeys("ab", pa.concat_tables([over, row]))).num_rows >= 1
+        sizes.append(len(live.snapshot()))
+    assert live.stats().punctuations_out == 200
+    assert max(sizes[100:]) <= max(sizes[40:100]) + 100, sizes
 
 
 def test_mistakes_of_emitting_are_named() -> None:

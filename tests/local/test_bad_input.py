@@ -97,12 +97,11 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
         ["'a'", "'k'", "twice"],
     ),
     (
-        "window of zero",
-        lambda: stream("a", "0 seconds"),
+        "negative window",
+        lambda: stream("a", dt.timedelta(seconds=-1)),
         ValueError,
-        ["'a'", "'0 seconds'", "longer than zero"],
+        ["'a'", "window must not be negative"],
     ),
-    ("negative window", lambda: stream("a", dt.timedelta(seconds=-1)), ValueError, ["'a'", "window"]),
     (
         "a window that is no duration",
         lambda: stream("a", "soon"),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import uuid
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.testing import assert_same_bag, expected
+from tests.promised import batches_of
+from tests.workloads import names_of, random_tables, with_odd_names
 
 N = 40
 
@@ -127,3 +131,22 @@ def test_only_columns_that_are_needed_are_stored() -> None:
     live = bd.LocalJoin(query)
     assert live.push({"a": wide, "b": wide}).to_pylist() == [{"asked": "x", "result_time": 1}]
     assert live.stats().streams["a"].live_bytes < 10_000
+
+
+@pytest.mark.parametrize("window", [None, "1 hour", bd.CountWindow(3)])
+@pytest.mark.parametrize("options", [{}, {"memory": bd.Memory(6_000)}, {"plan": "linear"}], ids=str)
+def test_payload_columns_may_have_any_name(window: Any, options: Any) -> None:
+    """Columns named as ours (`__braided_hashes`) came back from disk and snapshots as null, or raised."""
+    if isinstance(window, bd.CountWindow) and options:
+        pytest.skip("count windows take neither a memory budget nor a plan")
+    names = names_of(3)
+    tables = {n: with_odd_names(t) for n, t in random_tables(3, names, rows=60, keys=5).items()}
+    query = bd.JoinQuery(
+        [bd.Stream(n, "k", time="t", window=window, lateness="1 hour") for n in names], **options
+    )
+    live, found = bd.LocalJoin(query), []
+    for batch in batches_of(tables, 9):
+        found.append(live.push(batch))
+        live = bd.LocalJoin(query).restore(live.snapshot())
+    found.append(live.end())
+    assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(query, tables))

@@ -179,7 +179,7 @@ def test_restore_keeps_the_schemas_that_were_given() -> None:
 def unread_join() -> bd.LocalJoin:
     """Rows with key 2 make the condition overflow, and so their batch fail."""
     streams = [bd.Stream(n, key="k") for n in "ab"]
-    live = bd.LocalJoin(bd.JoinQuery(streams, where="a.n * b.n * a.n * b.n >= 0"))
+    live = bd.LocalJoin(bd.JoinQuery(streams, where="a.n * b.n * a.n * b.n * a.n >= 0"))
     live.push({"a": pa.table({"k": [1, 2], "n": [1, 2**62]})})
     return live
 

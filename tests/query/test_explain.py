@@ -53,13 +53,14 @@ def test_a_sound_query_has_no_warnings() -> None:
                 "stream 'a': window='1 hour' is longer than any pair of rows can use, because within lets "
                 "its rows wait for 5 minutes only; shorten it to '5 minutes'",
                 "stream 'b': window='1 hour' is longer than any pair of rows can use, because within lets "
-                "its rows wait for 0 seconds only; any shorter one",
+                "its rows wait for 0 seconds only; shorten it to '0 seconds'",
             ],
         ),
         (  # the last one to come has the shortest window: no shorter one could be meant
             join(HOUR, {**HOUR, "window": "1 minute"}, within={("a", "b"): ("0 s", "1 hour")}),
             [],
         ),
+        (join({"time": "t", "window": "0 s", "lateness": "1 s"}, {"time": "t", "window": "0 s"}), []),
         (
             join({**HOUR, "lateness": "2 hours"}, {**HOUR, "lateness": "1 hour"}),
             ["stream 'a': lateness='2 hours' is longer than window='1 hour'"],

@@ -264,6 +264,10 @@ WRONG = [
     (FROM + "WHERE q.x > 1", 1, 76, "no stream 'q'"),
     (FROM + "WHERE o.a > 1 AND UPPER(o.x) = 'A'", 1, 88, "where cannot use"),
     (FROM + "WHERE o.t > p.t + INTERVAL '1 month'", 1, 76, "INTERVAL must be a duration"),
+    (FROM + "WHERE o.t > p.t + INTERVAL '1' HOUR TO MINUTE", 1, 97, "where cannot use 'HOUR TO MINUTE'"),
+    (FROM + "WHERE o.t > p.t + INTERVAL - '1' HOUR", 1, 99, "put a sign before INTERVAL"),
+    (FROM + "WHERE o.t BETWEEN SYMMETRIC p.t AND o.t", 1, 76, "(symmetric)"),
+    (FROM + "WHERE o.x = p.x COLLATE nocase", 1, 82, "where cannot use 'payments.x COLLATE nocase'"),
     (
         FROM + "WHERE o.u > p.t + INTERVAL '1 hour'",
         1,

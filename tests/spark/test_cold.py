@@ -23,7 +23,7 @@ from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream,
 from tests.seeds import seeds
 from tests.spark.streams import read, results, run, start
 from tests.spark.test_bucket import Cluster
-from tests.workloads import names_of, random_tables, stream
+from tests.workloads import names_of, random_tables, stream, with_odd_names
 
 SMALL = 5_000
 
@@ -209,6 +209,21 @@ def test_cold_rows_in_todays_columns() -> None:
     made.states = states
     found += sum(made.push(b).num_rows for b in batches_of(more, 9)[5:])
     assert found == expected(query, tables).num_rows
+
+
+@pytest.mark.usefixtures("own_root")
+@pytest.mark.parametrize("memory", [None, budget()], ids=["exact", "memory"])
+@pytest.mark.parametrize("arena", [False, True])
+def test_payload_columns_may_have_any_name(memory: bd.Memory | None, arena: bool) -> None:
+    """Columns named as ours (`__braided_hashes`) came back from cold groups as null, or raised."""
+    tables = {
+        name: with_odd_names(table) for name, table in random_tables(4, names_of(3), rows=60, keys=8).items()
+    }
+    query = bd.JoinQuery([stream(n, "40 us") for n in tables], plan="linear", memory=memory)
+    made = Cluster(query, tables, arena=arena)
+    found = [made.push(batch) for batch in batches_of(tables, 9)]
+    assert memory is None or cold_rows(made) > 0
+    assert_same_bag(pa.concat_tables(found), expected(query, tables))
 
 
 @pytest.mark.usefixtures("own_root")

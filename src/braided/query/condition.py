@@ -3,6 +3,10 @@
 The tree knows columns, literals and calls of a closed set of operations; the engine evaluates
 it on columns (`operators.predicate`), the oracle on single rows (`testing.oracle`).
 
+sqlglot parses the text, and its trees change between versions: `NOT LIKE` was `Not(Like)` and became
+`Like(negate=True)`. So `_READ` lists every argument of every node that is read here, and a node or an
+argument that is not listed is refused, never ignored.
+
 >>> sorted(parse("orders.amount > 2 * payments.amount").columns())
 [('orders', 'amount'), ('payments', 'amount')]
 """
@@ -10,6 +14,8 @@ it on columns (`operators.predicate`), the oracle on single rows (`testing.oracl
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -54,6 +60,18 @@ class Call:
 
 Condition: TypeAlias = Column | Literal | Call
 
+
+def show(condition: Condition) -> str:
+    """An expression as SQL, for messages."""
+    if isinstance(condition, Column):
+        return f"{condition.stream}.{condition.column}"
+    if isinstance(condition, Literal):
+        return repr(condition.value)
+    inner = [show(a) for a in condition.arguments]
+    named = f"{condition.operation.upper()}({', '.join(inner)})"
+    return f"({inner[0]} {condition.operation} {inner[1]})" if len(inner) == 2 else named
+
+
 _BINARY = {
     "And": "and",
     "Or": "or",
@@ -68,13 +86,27 @@ _BINARY = {
     "Mul": "*",
     "Div": "/",
     "Mod": "%",
-    "Like": "like",
 }
 _UNARY = {"Not": "not", "Neg": "neg", "Abs": "abs"}
+_PREDICATES = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "Not", "Is", "In", "Between", "Like", "Escape")
 _DATED = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMPTZ": "timestamp"}
+_READ = {
+    **dict.fromkeys((*_BINARY, "Is", "Escape"), ("this", "expression")),
+    **dict.fromkeys((*_UNARY, "Paren", "Boolean", "DataType", "Var"), ("this",)),
+    "Like": ("this", "expression", "negate"),
+    "Between": ("this", "low", "high"),
+    "In": ("this", "expressions"),
+    "Column": ("this", "table"),
+    "Identifier": ("this", "quoted"),
+    "Literal": ("this", "is_string"),
+    "Null": (),
+    "Cast": ("this", "to"),
+    "Interval": ("this", "unit", "fraction_in_string"),  # read by sql.conditions alone, fraction and all
+}
+MOST_DIGITS = 76
 SUPPORTED = (
     "columns as stream.column, numbers, 'text', TRUE, FALSE, NULL, DATE '…', TIMESTAMP '…', "
-    "= <> < <= > >=, AND OR NOT, + - * / %, IS NULL, IN (…), BETWEEN, LIKE, ABS"
+    "= <> < <= > >=, AND OR NOT, + - * / %, IS NULL, IN (…), BETWEEN, LIKE '…' [ESCAPE '…'], ABS"
 )
 
 
@@ -90,18 +122,54 @@ def parse(text: str) -> Condition:
 
 @functools.lru_cache(maxsize=256)
 def _parse(text: str) -> Condition:
+    package = sqlglot("where")
     try:
-        import sqlglot  # noqa: PLC0415  (an optional dependency, and 0.1 s to import)
-    except ImportError:
-        raise InvalidValue(
-            "where needs the package sqlglot; install it with: pip install 'braided[sql]'"
-        ) from None
-    try:
-        tree = sqlglot.parse_one(text)
-    except sqlglot.errors.SqlglotError as wrong:
+        trees = package.parse(text)
+    except package.errors.SqlglotError as wrong:
         reason = str(wrong).splitlines()[0].rstrip(".")
         raise InvalidValue(f"where is not a SQL condition: {text!r} ({reason})") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise InvalidValue(f"where must be one SQL condition; got {text!r}; join several with AND")
+    return read(trees[0], text)
+
+
+def sqlglot(owner: str) -> Any:
+    """The package, imported when the first text is read."""
+    try:
+        import sqlglot as package  # noqa: PLC0415  (an optional dependency, and 0.1 s to import)
+    except ImportError:
+        raise InvalidValue(
+            f"{owner} needs the package sqlglot; install it with: pip install 'braided[sql]'"
+        ) from None
+    return package
+
+
+def read(tree: Any, text: str) -> Condition:
+    """The condition that a parsed text means; a node or an argument that is not understood raises."""
+    unread = first_unread(tree)
+    if unread is not None:
+        raise refusal(*unread, text)
     return _read(tree, text)
+
+
+def first_unread(tree: Any) -> tuple[Any, str] | None:
+    """The first node that is not understood, and which argument of it; all of it if that is empty."""
+    for node in tree.walk():
+        known = _READ.get(type(node).__name__)
+        if known is None:
+            return node, ""
+        for name, value in node.args.items():
+            if name not in known and value is not None and value is not False and value != []:
+                return node, name
+    return None
+
+
+def refusal(node: Any, argument: str, text: str) -> InvalidValue:
+    """The error about a part of a condition that is not understood."""
+    if type(node).__name__ == "Column":
+        return InvalidValue(f"where must name columns as stream.column; got {node.sql()!r} in {text!r}")
+    part = f"{node.sql()!r} ({argument})" if argument else repr(node.sql())
+    return InvalidValue(f"where cannot use {part} in {text!r}; it can use: {SUPPORTED}")
 
 
 def _read(node: Any, text: str) -> Condition:
@@ -110,6 +178,7 @@ def _read(node: Any, text: str) -> Condition:
         return _column(node, text)
     if kind == "Paren":
         return _read(node.this, text)
+    _check_grouping(node, kind, text)
     if kind in _BINARY:
         return Call(_BINARY[kind], (_read(node.this, text), _read(node.expression, text)))
     if kind in _UNARY:
@@ -117,29 +186,89 @@ def _read(node: Any, text: str) -> Condition:
     return _other(node, kind, text)
 
 
+def _check_grouping(node: Any, kind: str, text: str) -> None:
+    """Raise for what engines, or versions of sqlglot, group in different ways.
+
+    `a.x = b.x IS NULL` tests `a.x = b.x` in most engines, and `b.x` in sqlglot, which adds parentheses there.
+    """
+    left, right = type(node.this).__name__, type(node.args.get("expression")).__name__
+    loose = kind == "Mod" and (left in ("Add", "Sub") or right in ("Mul", "Div"))
+    if kind in _PREDICATES and kind not in ("Not", "Escape"):
+        loose = (
+            left in _PREDICATES or right in _PREDICATES or (right == "Paren" and _is_test(node.expression))
+        )
+    if loose:
+        raise InvalidValue(
+            f"where: it is unclear what belongs together in {node.sql()!r} in {text!r}; use parentheses, on "
+            "the left of a comparison: (a.x IS NULL) = b.y"
+        )
+
+
+def _is_test(node: Any) -> bool:
+    while type(node).__name__ in ("Paren", "Not"):
+        node = node.this
+    return type(node).__name__ == "Is"
+
+
 def _other(node: Any, kind: str, text: str) -> Condition:
     if kind == "Literal":
-        return Literal(node.this if node.is_string else _number(node.this))
+        return Literal(node.this if node.is_string else _number(node.this, text))
     if kind in ("Boolean", "Null"):
         return Literal(node.this if kind == "Boolean" else None)
     if kind == "Is" and type(node.expression).__name__ == "Null":
         return Call("is null", (_read(node.this, text),))
-    if kind == "Between" and not node.args.get("symmetric"):
+    if kind == "Between":
         value = _read(node.this, text)
         low, high = _read(node.args["low"], text), _read(node.args["high"], text)
         return Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
     if kind == "In" and node.expressions:
         return Call("in", tuple(_read(e, text) for e in (node.this, *node.expressions)))
-    if kind == "Cast" and node.to.this.name in _DATED and type(node.this).__name__ == "Literal":
+    if kind == "Cast" and node.to.this.name in _DATED and node.this.is_string:
         return Literal(node.this.this, _DATED[node.to.this.name])
-    raise InvalidValue(f"where cannot use {node.sql()!r} in {text!r}; it can use: {SUPPORTED}")
+    if kind == "Like":
+        return _like(node, Literal("\\"), text)
+    if kind == "Escape" and type(node.this).__name__ == "Like":
+        return _like(node.this, _read(node.expression, text), text)
+    raise refusal(node, "", text)
+
+
+def _like(node: Any, escape: Condition, text: str) -> Condition:
+    """LIKE; a backslash escapes in the tree's pattern, whatever escapes in the text."""
+    pattern = _read(node.expression, text)
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or pattern.kind:
+        raise InvalidType(f"where: LIKE needs a pattern in quotes; got {node.sql()!r} in {text!r}")
+    if not isinstance(escape, Literal) or not isinstance(escape.value, str) or len(escape.value) > 1:
+        raise InvalidValue(f"where: ESCAPE needs one character in quotes; got {text!r}")
+    escaped = Literal("".join(_escaped(pattern.value, escape.value)))
+    call = Call("like", (_read(node.this, text), escaped))
+    return Call("not", (call,)) if node.args.get("negate") else call
+
+
+def _escaped(pattern: str, escape: str) -> Iterator[str]:
+    """The pieces of a pattern with a backslash, instead of `escape`, before what means itself."""
+    characters = iter(pattern)
+    for character in characters:
+        if character != escape:
+            yield "\\\\" if character == "\\" else character
+            continue
+        literal = next(characters, "")
+        if literal not in ("%", "_", escape):
+            raise InvalidValue(
+                f"where: in the pattern {pattern!r} {escape!r} must stand before %, _ or itself; "
+                "write it twice to mean itself, or choose another with ESCAPE"
+            )
+        yield f"\\{literal}" if literal in "%_\\" else literal
 
 
 def _column(node: Any, text: str) -> Column:
-    if not node.args.get("table") or node.args.get("db"):
-        raise InvalidValue(f"where must name columns as stream.column; got {node.sql()!r} in {text!r}")
+    if not node.args.get("table"):
+        raise refusal(node, "", text)
     return Column(node.args["table"].name, node.this.name)
 
 
-def _number(digits: str) -> int | float:
+def _number(digits: str, text: str) -> int | float:
+    if len(digits) > MOST_DIGITS or float(digits) == math.inf:
+        raise InvalidValue(
+            f"where: a number is too large in {text[:60]!r}; it has at most {MOST_DIGITS} digits"
+        )
     return int(digits) if digits.isdigit() else float(digits)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from datetime import timedelta
+from fractions import Fraction
 from typing import TypeAlias
 
 from braided.query.errors import InvalidType, InvalidValue, shown
@@ -26,18 +27,10 @@ _UNIT_US = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
-_SHORT = {
-    "w": "week",
-    "d": "day",
-    "h": "hour",
-    "hr": "hour",
-    "m": "minute",
-    "min": "minute",
-    "s": "second",
-    "sec": "second",
-    "ms": "millisecond",
-    "us": "microsecond",
-    "µs": "microsecond",
+_LONG = [word for unit in _UNIT_US for word in (unit, f"{unit}s")]
+_SHORT = ("w", "d", "h hr hrs", "m min mins", "s sec secs", "ms", "us µs")  # in the order of _UNIT_US
+_WORD_US = {word: _UNIT_US[word.removesuffix("s")] for word in _LONG} | {
+    word: us for words, us in zip(_SHORT, _UNIT_US.values(), strict=True) for word in words.split()
 }
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*,?")
 
@@ -81,18 +74,9 @@ def _parse(text: str, owner: str) -> int:
         )
     sign = -1 if body.startswith("-") else 1
     body = body.removeprefix("-")
-    total, at = 0.0, 0
-    exact = 0
-    while at < len(body):
-        part = _PART.match(body, at)
-        unit = part and _unit(part.group(2))
-        if not part or not unit:
-            break
-        number = part.group(1)[:40]
-        if "." in number:
-            total += float(number) * _UNIT_US[unit]
-        else:
-            exact += int(number) * _UNIT_US[unit]
+    total, at = Fraction(0), 0
+    while at < len(body) and (part := _PART.match(body, at)) and part.group(2) in _WORD_US:
+        total += Fraction(part.group(1)) * _WORD_US[part.group(2)]
         at = part.end()
     if at < len(body) or not body:
         raise InvalidValue(
@@ -100,7 +84,7 @@ def _parse(text: str, owner: str) -> int:
             + _meant(body, sign),
             value=text,
         )
-    return sign * (exact + round(total))
+    return sign * round(total)
 
 
 def _meant(body: str, sign: int) -> str:
@@ -109,22 +93,12 @@ def _meant(body: str, sign: int) -> str:
         return f"; it has no unit: '{body} seconds'?"
     fixed = re.sub(r"[^\W\d]+", lambda word: _closest(word.group()), body)
     units = re.findall(r"[^\W\d]+", fixed)
-    if not units or not all(map(_unit, units)) or _PART.sub("", fixed):
+    if not units or not all(unit in _WORD_US for unit in units) or _PART.sub("", fixed):
         return ""
     return f"; did you mean {'-' * (sign < 0) + fixed!r}?"
 
 
 def _closest(word: str) -> str:
-    if _unit(word):
+    if word in _WORD_US:
         return word
-    units = [*_UNIT_US, *(f"{unit}s" for unit in _UNIT_US)]
-    return next(iter(difflib.get_close_matches(word, units, n=1)), word)
-
-
-def _unit(word: str) -> str | None:
-    if word in _SHORT:
-        return _SHORT[word]
-    singular = word.removesuffix("s")
-    if singular in ("hr", "min", "sec"):
-        return _SHORT[singular]
-    return singular if singular in _UNIT_US else None
+    return next(iter(difflib.get_close_matches(word, _LONG, n=1)), word)

@@ -41,6 +41,6 @@ def normalise(window: object, stream: str) -> str | CountWindow | None:
     if isinstance(window, str) and window.strip().lower() == UNBOUNDED:
         return UNBOUNDED
     us = to_us(window, owner=f"stream {stream!r}: window")  # type: ignore[arg-type]
-    if us <= 0:
-        raise InvalidValue(f"stream {stream!r}: window must be longer than zero; got {window!r}")
+    if us < 0:
+        raise InvalidValue(f"stream {stream!r}: window must not be negative; got {window!r}")
     return to_text(us)

@@ -155,28 +155,31 @@ def _where(query: JoinQuery, streams: Sequence[_Rows], chosen: tuple[int, ...]) 
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    "=": lambda a, b: _ordered(a) == _ordered(b),
+    "<>": lambda a, b: _ordered(a) != _ordered(b),
+    "<": lambda a, b: _ordered(a) < _ordered(b),
+    "<=": lambda a, b: _ordered(a) <= _ordered(b),
+    ">": lambda a, b: _ordered(a) > _ordered(b),
+    ">=": lambda a, b: _ordered(a) >= _ordered(b),
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": lambda a, b: a / b if b else None,
-    "%": lambda a, b: (a - b * math.trunc(a / b)) if b else None,
+    "%": lambda a, b: _remainder(a, b) if b else None,
     "neg": operator.neg,
     "abs": abs,
     "like": lambda a, b: bool(re.fullmatch(_pattern(b), a, re.DOTALL)),
 }
 
 
+_READERS = {"date": dt.date.fromisoformat, "timestamp": dt.datetime.fromisoformat}
+
+
 def _value(node: Condition, row: Mapping[tuple[str, str], Any]) -> Any:
     if isinstance(node, Column):
         return row[node.stream, node.column]
     if isinstance(node, Literal):
-        return dt.date.fromisoformat(str(node.value)) if node.kind == "date" else node.value
+        return _READERS[node.kind](str(node.value)) if node.kind else node.value
     values = [_value(a, row) for a in node.arguments]
     if node.operation in ("and", "or", "not", "is null", "in"):
         return _logic(node, values)
@@ -192,7 +195,7 @@ def _logic(node: Call, values: list[Any]) -> Any:
         return None if values[0] is None else not values[0]
     if node.operation == "in":
         first, *others = values
-        values = [None if None in (first, o) else operator.eq(*_alike([first, o])) for o in others]
+        values = [None if None in (first, o) else _OPERATIONS["="](*_alike([first, o])) for o in others]
     decisive = node.operation != "and"
     if decisive in values:
         return decisive
@@ -207,7 +210,16 @@ def _alike(values: list[Any]) -> list[Any]:
         return [_read(v, other) if isinstance(v, str) else v for v in values]
     if Decimal in kinds and float in kinds:
         return [float(v) for v in values]
+    if dt.datetime in kinds:
+        zones = {v.tzinfo for v in values if isinstance(v, dt.datetime)} - {None}
+        return [_moment(v, dt.UTC if zones else None) for v in values]
     return values
+
+
+def _moment(value: dt.date, zone: dt.tzinfo | None) -> dt.datetime:
+    """A date as its midnight, and a time without a zone in this one."""
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    return moment if moment.tzinfo else moment.replace(tzinfo=zone)
 
 
 def _read(text: str, like: Any) -> Any:
@@ -217,8 +229,24 @@ def _read(text: str, like: Any) -> Any:
     return dt.date.fromisoformat(text) if isinstance(like, dt.date) else type(like)(text)
 
 
+def _ordered(value: Any) -> tuple[bool, Any]:
+    """What sorts as the value does: NaN equals NaN and comes after all other numbers."""
+    nan = isinstance(value, float) and math.isnan(value)
+    return nan, 0 if nan else value
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    """The remainder with the sign of `a`."""
+    if isinstance(a, float) or isinstance(b, float):
+        return math.fmod(a, b) if math.isfinite(a) else math.nan
+    return abs(a) % abs(b) * (-1 if a < 0 else 1)
+
+
 def _pattern(like: str) -> str:
-    return "".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in like)
+    """The regular expression of a LIKE; a backslash before a character means the character."""
+    pieces = re.split(r"(\\.|%|_)", like, flags=re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    return "".join(wild.get(p, re.escape(p[1:] if p.startswith("\\") else p)) for p in pieces)
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

@@ -1,15 +1,20 @@
 """Evaluates a residual condition on columns, with Arrow.
 
 SQL's three-valued logic: a comparison with null is null, and a combination passes only if the
-condition is true. Division is in double precision, and null where the divisor is zero. Integers do not
-overflow: where 64 bits do not hold a value, the condition is evaluated again in decimals. Comparisons of
-floats follow IEEE, so nothing compares true with NaN.
+condition is true. Division is in double precision, and null where the divisor is zero. Where Arrow's types
+do not hold a whole number or a decimal, the operation is done again in Python's decimals, which do; more than
+76 digits raise. NaN equals NaN and is larger than any other number, as in keys, in Spark and in DuckDB.
 """
 
 from __future__ import annotations
 
+import contextlib
+import decimal
 import functools
-from collections.abc import Callable, Mapping
+import itertools
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -18,11 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braided.policies.arrays import Bools
-from braided.query.condition import Call, Column, Condition, Literal
+from braided.query.condition import MOST_DIGITS, Call, Column, Condition, Literal, show
 from braided.query.errors import InvalidType, InvalidValue
 
-_WIDE = pa.decimal256(20, 0)
-_ARITHMETIC = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
+_EXACT: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "%": lambda a, b: a % b if b else None,
+    "neg": operator.neg,
+    "abs": abs,
+}
 _COMPARISONS = {
     "=": pc.equal,
     "<>": pc.not_equal,
@@ -50,24 +61,13 @@ def passes(condition: Condition, columns: Mapping[tuple[str, str], pa.Array], ro
     """Which rows the condition is true for."""
     try:
         answer = evaluate(condition, columns)
-    except pa.ArrowInvalid:
-        answer = _evaluate_wide(condition, columns, text)
+    except pa.ArrowException as wrong:
+        raise InvalidValue(f"where failed on the data: {text!r}: {wrong}") from None
     if isinstance(answer, pa.Scalar):
         return np.full(rows, answer.as_py() is True)
     if pa.types.is_null(answer.type):
         return np.zeros(rows, np.bool_)
     return np.asarray(pc.fill_null(answer, False).to_numpy(zero_copy_only=False))
-
-
-def _evaluate_wide(condition: Condition, columns: Mapping[tuple[str, str], pa.Array], text: str) -> Any:
-    wide = {
-        name: column.cast(_WIDE) if pa.types.is_integer(column.type) else column
-        for name, column in columns.items()
-    }
-    try:
-        return evaluate(condition, wide)
-    except pa.ArrowException as wrong:
-        raise InvalidValue(f"where failed on the data: {text!r}: {wrong}") from None
 
 
 def evaluate(condition: Condition, columns: Mapping[tuple[str, str], pa.Array]) -> Any:
@@ -82,59 +82,153 @@ def evaluate(condition: Condition, columns: Mapping[tuple[str, str], pa.Array]) 
 def _call(call: Call, values: list[Any]) -> Any:
     name = call.operation
     if name in _COMPARISONS:
-        return _COMPARISONS[name](*_comparable(*values))
+        return _compare(_COMPARISONS[name], *values)
     if name in ("and", "or"):
         return (pc.and_kleene if name == "and" else pc.or_kleene)(*map(_boolean, values))
     if name == "in":
-        matches = [pc.equal(*_comparable(values[0], v)) for v in values[1:]]
+        matches = [_compare(pc.equal, values[0], v) for v in values[1:]]
         return functools.reduce(pc.or_kleene, matches)
-    return _SIMPLE[name](*values) if name in _SIMPLE else _ARITHMETIC[name](*values)
+    try:
+        return _OPERATIONS[name](*values)
+    except pa.ArrowInvalid:
+        if _any_float(values):
+            return _OPERATIONS[name](*map(_float, values))
+        if name not in _EXACT or not all(_is_exact(v.type) for v in values):
+            raise
+        return _exactly(call, values)
+
+
+def _compare(comparison: Callable[..., Any], a: Any, b: Any) -> Any:
+    a, b = _comparable(a, b)
+    floats = _any_float((a, b))
+    try:
+        answer = comparison(a, b)
+    except pa.ArrowInvalid:  # integers that the other type does not hold
+        a, b = map(_float if floats else _wide, (a, b))
+        answer = comparison(a, b)
+    return _compare_nan(comparison, a, b, answer) if floats else answer
+
+
+def _compare_nan(comparison: Callable[..., Any], a: Any, b: Any, answer: Any) -> Any:
+    """The answer, where one of both is NaN: whether it is NaN compares instead, false before true."""
+    nans = [pc.is_nan(_float(value)) for value in (a, b)]
+    either = pc.or_(*nans)
+    if not pc.any(either if isinstance(either, pa.Array) else pa.array([either.as_py()], pa.bool_())).as_py():
+        return answer
+    return pc.if_else(either, comparison(*nans), answer)
+
+
+def _exactly(call: Call, values: list[Any]) -> Any:
+    """An operation on whole numbers and decimals whose result Arrow's own types may not hold."""
+    arrays = [v for v in values if isinstance(v, pa.Array)]
+    rows = len(arrays[0]) if arrays else 1
+    columns = [v.to_pylist() if isinstance(v, pa.Array) else [v.as_py()] * rows for v in values]
+    with decimal.localcontext(prec=6 * MOST_DIGITS):
+        given = zip(*([None if x is None else Decimal(x) for x in column] for column in columns), strict=True)
+        results = [None if None in row else _EXACT[call.operation](*row) for row in given]
+    sizes = [(x.adjusted() + 1, -x.as_tuple().exponent) for x in results if x is not None]
+    scale = max((scale for _, scale in sizes), default=0)
+    digits = max((digits for digits, _ in sizes), default=1)
+    if max(digits, 1) + scale > MOST_DIGITS:
+        raise InvalidValue(
+            f"where: {show(call)} has more than {MOST_DIGITS} digits; cast a column to double "
+            "precision before the join"
+        )
+    made = pa.array(results, pa.decimal256(max(digits, 1) + scale, scale))
+    return made if arrays else made[0]
 
 
 def _like(value: Any, pattern: Any) -> Any:
-    if not isinstance(pattern, pa.StringScalar):
-        raise pa.ArrowInvalid("LIKE needs a pattern in quotes")
-    return pc.match_like(value, pattern.as_py())
+    text = pattern.as_py()
+    if "\\" not in text:
+        return pc.match_like(value, text)
+    pieces = re.findall(r"\\(.)|([%_])|(.)", text, re.DOTALL)
+    wild = {"%": ".*", "_": ".", "": ""}
+    regex = "".join(wild[any_] + re.escape(escaped + plain) for escaped, any_, plain in pieces)
+    return pc.match_substring_regex(value, rf"(?s)\A{regex}\z")
 
 
 def _divide(a: Any, b: Any) -> Any:
     """A true division; null where the divisor is zero."""
-    return pc.divide(pc.cast(a, pa.float64()), _non_zero(pc.cast(b, pa.float64())))
+    return pc.divide(_float(a), _non_zero(_float(b)))
 
 
 def _modulo(a: Any, b: Any) -> Any:
-    b = _non_zero(b)
+    """The remainder, with the sign of `a`; null where `b` is zero."""
+    if _any_float((a, b)):
+        return _float_modulo(_float(a), _non_zero(_float(b)))
+    a, b = (pc.cast(v, pa.int64()) if pa.types.is_null(v.type) else v for v in (a, b))
     if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
+        b = _non_zero(b)
+        if pa.types.is_signed_integer(b.type):  # the smallest integer has no quotient by -1
+            b = pc.if_else(pc.equal(b, pa.scalar(-1, b.type)), pa.scalar(1, b.type), b)
         return pc.subtract(a, pc.multiply(pc.divide(a, b), b))
-    return pc.subtract(a, pc.multiply(pc.trunc(pc.divide(a, b)), b))
+    raise pa.ArrowInvalid(f"no remainder of {a.type} and {b.type}")
+
+
+def _float_modulo(a: Any, b: Any) -> Any:
+    """C's fmod: exact, where `a - trunc(a / b) * b` is rounded three times."""
+    both = [v if isinstance(v, pa.Array) else pa.array([v.as_py()], v.type) for v in (a, b)]
+    with np.errstate(invalid="ignore"):
+        answer = pa.array(np.fmod(*(v.to_numpy(zero_copy_only=False) for v in both)))
+    nulls = pc.or_(pc.is_null(a), pc.is_null(b))
+    return pc.if_else(nulls, pa.scalar(None, pa.float64()), answer if len(answer) != 1 else answer[0])
 
 
 def _non_zero(b: Any) -> Any:
     return pc.if_else(pc.equal(b, pa.scalar(0).cast(b.type)), pa.scalar(None, b.type), b)
 
 
-_SIMPLE: dict[str, Callable[..., Any]] = {
-    "not": lambda a: pc.invert(_boolean(a)),
-    "neg": pc.negate_checked,
-    "abs": pc.abs_checked,
-    "is null": pc.is_null,
-    "like": _like,
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
     "/": _divide,
     "%": _modulo,
+    "neg": pc.negate_checked,
+    "abs": pc.abs_checked,
+    "not": lambda a: pc.invert(_boolean(a)),
+    "is null": pc.is_null,
+    "like": _like,
 }
 
 
+def _any_float(values: Iterable[Any]) -> bool:
+    return any(pa.types.is_floating(v.type) for v in values)
+
+
+def _is_exact(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_decimal(type_))
+
+
+def _float(value: Any) -> Any:
+    return pc.cast(value, pa.float64(), safe=False)
+
+
+def _wide(value: Any) -> Any:
+    return pc.cast(value, pa.decimal256(20, 0)) if pa.types.is_integer(value.type) else value
+
+
 def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
-    """Read a quoted literal as the type it is compared with."""
+    """Read a literal as the type it is compared with; one without a time zone as UTC."""
     if isinstance(a, pa.StringScalar) and not _is_text(b.type):
         return _cast_literal(a, b.type), b
     if isinstance(b, pa.StringScalar) and not _is_text(a.type):
         return a, _cast_literal(b, a.type)
-    return a, b
+    return _zoned(a, b.type), _zoned(b, a.type)
+
+
+def _zoned(value: Any, beside: pa.DataType) -> Any:
+    literal = isinstance(value, pa.TimestampScalar) and not value.type.tz
+    return value.cast(pa.timestamp(value.type.unit, "UTC")) if literal and _has_zone(beside) else value
+
+
+def _has_zone(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type_) and type_.tz)
 
 
 def _cast_literal(literal: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
-    if pa.types.is_timestamp(type_) and type_.tz:
+    if _has_zone(type_):
         text = literal.as_py()
         zoned = text if text.endswith("Z") or "+" in text[10:] or "-" in text[10:] else text + "Z"
         return pa.scalar(zoned).cast(type_)
@@ -152,9 +246,18 @@ def _boolean(value: Any) -> Any:
 def _literal(literal: Literal) -> pa.Scalar:
     if literal.kind == "date":
         return pa.scalar(literal.value).cast(pa.date32())
+    if literal.kind == "timestamp":
+        return _timestamp(str(literal.value))
     if isinstance(literal.value, int) and not -(1 << 63) <= literal.value < 1 << 63:
-        return pa.scalar(Decimal(literal.value), pa.decimal256(76, 0))
+        return pa.scalar(Decimal(literal.value), pa.decimal256(len(str(literal.value)), 0))
     return pa.scalar(literal.value)
+
+
+def _timestamp(text: str) -> pa.Scalar:
+    for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return pa.scalar(text).cast(pa.timestamp(unit, zone))
+    raise pa.ArrowInvalid(f"{text!r} is no timestamp")
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -179,7 +179,7 @@ class Promises(Feature):
         keys = keys.pick(finished | closed.all(axis=0))
         if not len(keys):
             return None
-        ledger.announced.add(keys)
+        ledger.announce(keys)
         self.announcements += len(keys)
         return [ledger.keys.values(keys.hashes)] if keys.values is None else list(keys.values)
 

@@ -24,7 +24,7 @@ from braided.query.bounds import INFINITE_US
 from braided.query.errors import InvalidType
 from braided.query.join_query import JoinQuery
 
-_MOST_DONE = 1 << 16
+_MOST_DONE = _MOST_ANNOUNCED = 1 << 16
 
 
 class Ledger:
@@ -38,7 +38,7 @@ class Ledger:
         self.closed = [self.no_keys() for _ in query.streams]
         self._open: list[Keys | None] = [None] * len(query.streams)  # of clustered streams: the latest keys
         self.done = self.no_keys()
-        self.announced = self.no_keys()  # and not done
+        self.announced = self.no_keys()  # where rows expire, the latest ones; else those that are not done
         if query.emit_punctuations:
             self._check_values()
 
@@ -122,9 +122,15 @@ class Ledger:
         """Keys that came will not come again; none is done: it would have broken a promise."""
         self.closed[i].add(keys)
 
+    def announce(self, keys: Keys) -> None:
+        """The output is told of some keys; what is repeated is told once, as far as it is remembered."""
+        self.announced.add(keys)
+        if self._age_us is not None and self.announced.young > _MOST_ANNOUNCED:
+            self.announced.age()
+
     def finish(self, keys: Keys) -> None:
         """All streams are closed for some keys."""
-        for known in (*self.closed, self.announced):
+        for known in self.closed if self._age_us is not None else (*self.closed, self.announced):
             known.forget(keys)
         if len(self.done) > _MOST_DONE:
             self.done = self.no_keys()
@@ -138,7 +144,7 @@ class Ledger:
             self._aged_us = watermark_us
         elif watermark_us - self._aged_us > self._age_us:
             self._aged_us = watermark_us
-            for known in (*self.closed, self.done, self.announced):
+            for known in (*self.closed, self.done):
                 known.age()
 
     # from and to a checkpoint

@@ -105,6 +105,11 @@ class ClosedKeys:
         """How many entries are searched for a key."""
         return len(self._main) + len(self._recent)
 
+    @property
+    def young(self) -> int:
+        """How many entries were added since the latest ageing."""
+        return len(self._young)
+
     def contains(self, keys: Keys) -> Bools:
         """Which keys are closed."""
         found = self._single(keys)

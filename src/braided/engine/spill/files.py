@@ -29,8 +29,8 @@ from braided.engine.spill.home import Home, make_home
 from braided.policies.arrays import Int64s
 from braided.query.errors import SpillFailed
 
-_KEPT = {f"__braided_{of}": of for of in ("hashes", "times", "ends", "checks", "born")}
-_NUMBER = "__braided_number"
+_PER_ROW = ("hashes", "times", "ends", "checks", "born")
+_BEHIND = b"braided: behind the stored columns"  # in a schema's metadata, since columns have any name
 
 
 @dataclass(eq=False)
@@ -201,37 +201,36 @@ class Spill:
 
 
 def described(rows: Rows) -> pa.RecordBatch:
-    """Stored columns, and what a side keeps of each row."""
-    names, columns = list(rows.batch.schema.names), list(rows.batch.columns)
-    for name, of in _KEPT.items():
-        if (values := getattr(rows, of)) is not None:
-            names.append(name)
-            columns.append(pa.array(values))
-    return pa.RecordBatch.from_arrays(columns, names=names)
+    """Stored columns, and behind them what a side keeps of each row."""
+    more = {of: pa.array(values) for of in _PER_ROW if (values := getattr(rows, of)) is not None}
+    fields = [*rows.batch.schema, *(pa.field(of, values.type) for of, values in more.items())]
+    schema = pa.schema(fields, {_BEHIND: " ".join(more)})
+    return pa.RecordBatch.from_arrays([*rows.batch.columns, *more.values()], schema=schema)
 
 
 def read_rows(batch: pa.RecordBatch) -> Rows:
     """Rows, of the columns that `described` made of them."""
-    names = batch.schema.names
-    stored = [name for name in names if name not in _KEPT]
-    kept = {of: batch.column(name).to_numpy() for name, of in _KEPT.items() if name in names}
-    return Rows(batch.select(stored), **kept)
+    behind = batch.schema.metadata[_BEHIND].decode().split()
+    stored = batch.num_columns - len(behind)
+    per_row = {of: batch.column(stored + i).to_numpy() for i, of in enumerate(behind)}
+    return Rows(batch.select(list(range(stored))).replace_schema_metadata(None), **per_row)
 
 
 def numbered(rows: Rows, number: int) -> pa.RecordBatch:
     """Rows as a snapshot has them, with the number of their generation."""
     batch = described(rows)
     numbers = pa.array(np.full(len(rows), number, np.int64))
-    return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, _NUMBER])
+    schema = batch.schema.append(pa.field("number", numbers.type))
+    return pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
 
 
 def by_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Rows]]:
     """The rows of a snapshot, generation by generation."""
     found = collections.defaultdict(list)
     for batch in batches:
-        found[batch.column(_NUMBER)[0].as_py()].append(batch)
+        found[batch.columns[-1][0].as_py()].append(batch.select(list(range(batch.num_columns - 1))))
     for number, several in sorted(found.items()):
-        yield number, read_rows(pa.concat_batches(several).drop_columns([_NUMBER]))
+        yield number, read_rows(pa.concat_batches(several))
 
 
 def latest(ends_us: Int64s | None, low: int, high: int) -> int:

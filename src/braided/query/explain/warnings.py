@@ -70,13 +70,12 @@ def _stream(query: JoinQuery, i: int, stream: Stream) -> Iterator[str]:
             f"{said}: freshness={stream.freshness!r} is shorter than the {kept} that within lets its rows "
             f"wait, so results with older rows are lost; raise it to {kept!r}, or tighten within"
         )
-    if window_us is not None and retention_us < window_us and not (retention_us <= 0 and _shortest(query, i)):
-        remedy = f"shorten it to {kept!r}" if retention_us > 0 else "any shorter one does the same"
+    if window_us and retention_us < window_us and not (retention_us <= 0 and _shortest(query, i)):
         yield (
             f"{said}: window={stream.window!r} is longer than any pair of rows can use, because within lets "
-            f"its rows wait for {kept} only; {remedy}, or loosen within"
+            f"its rows wait for {kept} only; shorten it to {kept!r}, or loosen within"
         )
-    if window_us is not None and stream.lateness_us > window_us:
+    if window_us and stream.lateness_us > window_us:
         yield (
             f"{said}: lateness={stream.lateness!r} is longer than window={stream.window!r}, so rows of all "
             "streams are kept for the watermark more than for their partners; check which of the two is wrong"

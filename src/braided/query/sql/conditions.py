@@ -19,7 +19,7 @@ from braided.query.bounds import Pair
 from braided.query.durations import to_us
 from braided.query.errors import BraidedError, did_you_mean
 from braided.query.sql.grammar import CLAUSES
-from braided.query.sql.words import Word, Words, sqlglot
+from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
 
 Range: TypeAlias = tuple[int | None, int | None]  # from, to; None: open
@@ -88,6 +88,8 @@ class Names:
 def conjuncts(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
     """The conditions of a part of the text, with the streams' own names in them."""
     waiting = [_parse(words, span)]
+    names.rename(waiting[0], span[0])
+    _check_read(words, waiting[0], span)
     while waiting:
         node = waiting.pop()
         kind = type(node).__name__
@@ -96,9 +98,7 @@ def conjuncts(words: Words, span: tuple[int, int], names: Names, *, joins: bool)
         elif kind == "Paren":
             waiting.append(node.this)
         else:
-            at = _position(node, span[0])
-            names.rename(node, at)
-            yield Conjunct(node, at, joins)
+            yield Conjunct(node, _position(node, span[0]), joins)
 
 
 def meaning(
@@ -123,7 +123,7 @@ def meaning(
 
 def _parse(words: Words, span: tuple[int, int]) -> Any:
     """The tree of a condition; all before it is blank, so that it is found at its own line and column."""
-    package = sqlglot()
+    package = condition.sqlglot("sql")
     before = "".join(c if c == "\n" else " " for c in words.text[: span[0]])
     try:
         return package.parse_one(before + words.text[span[0] : span[1]], into=package.exp.Condition)
@@ -134,6 +134,18 @@ def _parse(words: Words, span: tuple[int, int]) -> Any:
         hint = did_you_mean(near.upper(), CLAUSES)
         hint = hint if near and hint.startswith("did") else "is a part missing, such as AND or a column?"
         words.wrong(at, f"the condition cannot be read{f' at {near!r}' if near else ''}; {hint}")
+
+
+def _check_read(words: Words, tree: Any, span: tuple[int, int]) -> None:
+    """Raise unless every node, and every argument of it, is one that `where` or the code below reads."""
+    unread = condition.first_unread(tree)
+    if unread is None:
+        return
+    node, argument = place, _ = unread
+    while place.parent and not any("start" in n.meta for n in place.walk()):
+        place = place.parent
+    message = str(condition.refusal(node, argument, words.text[slice(*span)]))
+    words.wrong(_position(place, span[0]), message)
 
 
 def _offset(text: str, line: int, column: int) -> int:
@@ -163,7 +175,7 @@ def _bounds(
 ) -> list[tuple[Pair, Range]]:
     """What a condition says about the times of two streams; nothing if it is about something else."""
     node = found.node
-    if found.kind == "Between" and not node.args.get("symmetric"):
+    if found.kind == "Between":
         steps = [("LTE", node.args["low"], node.this), ("LTE", node.this, node.args["high"])]
     elif found.kind in ("EQ", "LT", "LTE"):
         steps = [(found.kind, node.this, node.expression)]
@@ -221,8 +233,12 @@ def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -
 
 
 def _interval_us(words: Words, node: Any, at: int) -> int:
-    unit = node.args.get("unit")
-    said = f"{node.this.name if node.this else ''} {'' if unit is None else unit.name}".strip()
+    number, unit = node.this, node.args.get("unit")
+    if type(number).__name__ != "Literal":
+        words.wrong(
+            _position(node, at), f"{node.sql()!r} is no INTERVAL '1 hour'; put a sign before INTERVAL"
+        )
+    said = f"{number.name} {'' if unit is None else unit.name}".strip()
     try:
         return to_us(said, owner="INTERVAL")
     except BraidedError as wrong:
@@ -275,7 +291,9 @@ def _checked(words: Words, found: Conjunct, said: Sequence[tuple[Pair, Range]]) 
             f"INTERVAL in {text!r}: it only goes with the TIME columns of two streams, compared by <= …",
         )
     try:
-        condition.parse(text)
+        same = condition.parse(text) == condition.read(found.node, text)
     except BraidedError as wrong:
         words.wrong(found.at, str(wrong))
+    if not same:
+        words.wrong(found.at, f"{text!r} cannot be read back; write it with other words")
     return text

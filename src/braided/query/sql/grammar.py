@@ -49,29 +49,22 @@ class Clauses:
 _OUTER = "is not supported: a result has one row of every stream; write JOIN … ON …"
 _KEYLESS = "is not supported; write JOIN … ON with an equality of columns"
 _AFTERWARDS = "is not supported; do it with what comes out"
+_FREE, _ENDLESS = ": the order of results is free", ": streams have no end"
 REFUSED = {
-    "LEFT": f"LEFT JOIN {_OUTER}",
-    "RIGHT": f"RIGHT JOIN {_OUTER}",
-    "FULL": f"FULL JOIN {_OUTER}",
-    "OUTER": f"OUTER JOIN {_OUTER}",
-    "SEMI": f"SEMI JOIN {_OUTER}",
-    "ANTI": f"ANTI JOIN {_OUTER}",
-    "CROSS": f"CROSS JOIN {_KEYLESS}",
-    "NATURAL": f"NATURAL JOIN {_KEYLESS}",
+    **{word: f"{word} JOIN {_OUTER}" for word in ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI")},
+    **{word: f"{word} JOIN {_KEYLESS}" for word in ("CROSS", "NATURAL")},
     "ASOF": f"ASOF JOIN {_KEYLESS}, and bound times with WITHIN",
     "LATERAL": f"LATERAL {_KEYLESS}",
     ",": f"a comma between streams {_KEYLESS}",
     "GROUP BY": f"GROUP BY {_AFTERWARDS} (on Spark a windowed aggregation may follow the join)",
-    "HAVING": f"HAVING {_AFTERWARDS}",
-    "QUALIFY": f"QUALIFY {_AFTERWARDS}",
-    "ORDER BY": f"ORDER BY {_AFTERWARDS}: the order of results is free",
-    "LIMIT": f"LIMIT {_AFTERWARDS}: streams have no end",
-    "OFFSET": f"OFFSET {_AFTERWARDS}: the order of results is free",
-    "FETCH": f"FETCH {_AFTERWARDS}: streams have no end",
+    **{word: f"{word} {_AFTERWARDS}" for word in ("HAVING", "QUALIFY")},
+    **{word: f"{word} {_AFTERWARDS}{_FREE}" for word in ("ORDER BY", "OFFSET")},
+    **{word: f"{word} {_AFTERWARDS}{_ENDLESS}" for word in ("LIMIT", "FETCH")},
     "DISTINCT": f"DISTINCT {_AFTERWARDS}: results are a bag",
-    "UNION": "UNION is not supported; write one query for each part",
-    "INTERSECT": "INTERSECT is not supported; write one query for each part",
-    "EXCEPT": "EXCEPT is not supported; write one query for each part",
+    **{
+        word: f"{word} is not supported; write one query for each part"
+        for word in ("UNION", "INTERSECT", "EXCEPT")
+    },
     "WITH": "WITH is not supported; name the streams after FROM and JOIN",
     "TABLESAMPLE": "TABLESAMPLE is not supported; to lose rows on purpose, use OVERLOAD",
 }

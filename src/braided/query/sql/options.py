@@ -12,7 +12,16 @@ from braided.query.windows import UNBOUNDED, CountWindow, Per
 _DURATIONS = {"LATENESS": "1 minute", "FRESHNESS": "2 hours"}
 OPTIONS = ("WINDOW", "TIME", *_DURATIONS, "PUNCTUATION", "UNIQUE", "ARRIVAL")
 ENDS = ("WITHIN", "MEMORY", "OVERLOAD", "PLAN", "EMIT")
-_BUDGETS = ("PROBES", "TARGET", "STATE", "ALLOCATION", "SHED", "WINDOW")
+_BUDGETS: dict[
+    str, tuple[str, str, int | str]
+] = {  # the option, the word that follows, and an example: of a number, or of a text
+    "PROBES": ("probes", "", 1000),
+    "TARGET": ("target_batch", "BATCH", "2 seconds"),
+    "STATE": ("state_rows", "ROWS", 1000),
+    "ALLOCATION": ("allocation", "", "jaqpot"),
+    "SHED": ("shed", "", "input"),
+    "WINDOW": ("window_split", "SPLIT", "max-slow"),
+}
 
 
 @dataclass
@@ -91,18 +100,11 @@ def _overload(words: Words) -> dict[str, Any]:
 
 def _budget(words: Words) -> tuple[str, Any]:
     said = words.read().upper
-    if said == "PROBES":
-        return "probes", words.number("PROBES")
-    if said == "TARGET":
-        words.expect("BATCH", "write TARGET BATCH '2 seconds'")
-        return "target_batch", words.quoted("TARGET BATCH", "2 seconds")
-    if said == "STATE":
-        words.expect("ROWS", "write STATE ROWS 1000")
-        return "state_rows", words.number("STATE ROWS")
-    if said == "WINDOW":
-        words.expect("SPLIT", "write WINDOW SPLIT 'max-slow'")
-        return "window_split", words.quoted("WINDOW SPLIT", "max-slow")
-    return said.lower(), words.quoted(said, "jaqpot" if said == "ALLOCATION" else "input")
+    option, follows, example = _BUDGETS[said]
+    after = f"{said} {follows}".rstrip()
+    if follows:
+        words.expect(follows, f"write {after} {example!r}")
+    return option, words.number(after) if isinstance(example, int) else words.quoted(after, example)
 
 
 def _plan(words: Words) -> str | list[Any]:

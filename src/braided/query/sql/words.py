@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
+from braided.query.condition import sqlglot
 from braided.query.errors import InvalidType, InvalidValue, did_you_mean
 
 Kind = Literal["word", "name", "text", "number", "sign", "end"]
@@ -113,21 +114,10 @@ def _error(text: str, offset: int, message: str) -> InvalidValue:
     return InvalidValue(f"sql, line {line}, column {column}: {message}", position=(line, column))
 
 
-def sqlglot() -> Any:
-    """The package, imported when the first query is read."""
-    try:
-        import sqlglot as package  # noqa: PLC0415  (an optional dependency, and 0.1 s to import)
-    except ImportError:
-        raise InvalidValue(
-            "sql needs the package sqlglot; install it with: pip install 'braided[sql]'"
-        ) from None
-    return package
-
-
 def _tokens(text: str) -> list[Word]:
     if not isinstance(text, str):
         raise InvalidType(f"sql must be a query as text; got {text!r}")
-    package = sqlglot()
+    package = sqlglot("sql")
     try:
         found = package.tokenize(text)
     except package.errors.SqlglotError:
