@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
-from braided.spark.session.java import check_java
+from braided.spark.sessions.java import check_java
 from braided.spark.wire.labels import labels
 from tests.spark.streams import generated, query, read, write
 

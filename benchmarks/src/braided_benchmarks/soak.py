@@ -94,7 +94,7 @@ def _workers() -> list[int]:
             arguments = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if process.name.isdigit() and b"braided.spark.session.daemon" in arguments:
+        if process.name.isdigit() and b"braided.spark.sessions.daemon" in arguments:
             found.append(int(process.name))
     return found
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
-from braided.spark.session.builder import conf
+from braided.spark.sessions.builder import conf
 from braided_benchmarks.spark_times import where
 
 WINDOW = "100 seconds"

@@ -24,6 +24,7 @@ import braided as bd
 from braided.engine.engine import Engine
 from braided.engine.operators.tree import Tree
 from braided.engine.promises.closures import Closures
+from braided.engine.promises.stored_keys import stored_keys
 from braided.engine.sides.closed_keys import Keys
 from braided.query.tuning import Index
 from braided_lab.news import ACCESS, NEWS
@@ -95,7 +96,7 @@ class ScanningPurge(KeyedPurge):
         found = super()._in_ranges_since(tree, before)
         for i, name in enumerate(self._query.names):
             side = tree.sides[name]
-            keys = side.keys_since(side.first)
+            keys = stored_keys(side)
             self.looked += len(keys)
             closed = np.zeros(len(keys), np.bool_)
             for j, other in enumerate(self.closed):

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from braided.query.errors import InvalidValue, os_reason
-from braided.spark.session.java import check_java
+from braided.spark.sessions.java import check_java
 from braided.view.report import report_of
 from braided_lab import shop
 from braided_lab.files import add_file, committed_files

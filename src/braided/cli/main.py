@@ -165,7 +165,7 @@ def _benchmark(name: str, scale: float, repeats: int, batches: int, *, quiet: bo
 
         with steps("bench engine", engine.STEPS, quiet=quiet) as say:
             return engine.run(scale, repeats, say)
-    from braided.spark.session.java import check_java  # noqa: PLC0415
+    from braided.spark.sessions.java import check_java  # noqa: PLC0415
     from braided_benchmarks import spark  # noqa: PLC0415
 
     check_java()

@@ -39,7 +39,8 @@ from braided.engine.operators.tree import Arriving, Found, Tree
 from braided.engine.overload.rationing import Rationing
 from braided.engine.overload.regulation import WHOLE, Part, Regulation, Share
 from braided.engine.promises.closures import Closures
-from braided.engine.sides.side import Allocate, Rows, SideState
+from braided.engine.sides.columns import Allocate
+from braided.engine.sides.side import Rows, SideState
 from braided.engine.spill.files import Store
 from braided.engine.spill.spilling import Spilling, Tasks
 from braided.engine.stopwatch import Stopwatch
@@ -479,7 +480,7 @@ class Engine:
             if stream is None or stream.layout.stream.name in keeps:
                 continue
             arrival = arrivals[i] if arrivals else None
-            if lazy and not (arrival and stream.side.crowded(len(arrival.rows))):
+            if lazy and not (arrival and stream.side.columns.crowded(len(arrival.rows))):
                 continue
             self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i, watermark))
         if watermark.us != NONE_US:
@@ -507,7 +508,7 @@ class Engine:
             return
         for i, stream in enumerate(self.streams):
             if stream is not None:
-                stream.side.count_dead(self.oldest_us(i))
+                stream.side.dead = len(stream.side.ended(self.oldest_us(i)))
         self.tree.tidy(self.watermark.us, self.regulation.floors_us)
 
     def oldest_us(self, i: int, watermark: Watermark | None = None) -> int:

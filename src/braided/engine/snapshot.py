@@ -137,7 +137,7 @@ def _numbers(parts: Mapping[str, codec.Part]) -> dict[str, Int64s]:
 def _part(stream: StreamState, pieces: list[Rows]) -> codec.Part:
     """Stored columns, and behind them which rows have a key (where rows without are kept)."""
     schema = stream.layout.stored_schema
-    if stream.side.window is None:
+    if stream.side.counted is None:
         return schema, [rows.batch for rows in pieces]
     schema = schema.append(pa.field(_LINKED, pa.bool_()))
     return schema, [
@@ -151,7 +151,7 @@ def _linked(rows: Rows) -> Bools:
 
 
 def _rows(stream: StreamState, part: codec.Part) -> list[Rows]:
-    if stream.side.window is None:
+    if stream.side.counted is None:
         return [stream.intake.stored(batch) for batch in part[1]]
     found = []
     for batch in part[1]:

@@ -27,7 +27,7 @@ from braided.jobs.problems import JobFailed
 from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, in_json, texts, write_apart
 from braided.query.errors import BraidedError, did_you_mean
-from braided.spark.session.java import check_java
+from braided.spark.sessions.java import check_java
 from braided.view.follow import QueryFailed
 from braided.view.page import check_port
 from braided.view.records import Journal, usual_journal

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from braided.spark.finishing import finish
     from braided.spark.measures import JoinMetrics, metrics
     from braided.spark.pipeline import join
-    from braided.spark.session.builder import conf, session
+    from braided.spark.sessions.builder import conf, session
     from braided.spark.sources.xml_source import XmlSource
     from braided.spark.storage.stored import StoredState, inspect_state
 
@@ -22,12 +22,12 @@ _HOMES = {
     "JoinMetrics": "measures",
     "StoredState": "storage.stored",
     "XmlSource": "sources.xml_source",
-    "conf": "session.builder",
+    "conf": "sessions.builder",
     "finish": "finishing",
     "inspect_state": "storage.stored",
     "join": "pipeline",
     "metrics": "measures",
-    "session": "session.builder",
+    "session": "sessions.builder",
     "why": "diagnosis",
 }
 

@@ -25,7 +25,7 @@ from braided.engine.engine import Counters, Engine
 from braided.engine.intake import Arrival
 from braided.engine.overload.regulation import Part, Share
 from braided.engine.promises.closures import Closures
-from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.engine.sides.side import BOTTOMLESS_US, Reason, Rows
 from braided.engine.sides.storable import no_rows
 from braided.engine.spill import checkpoint as spill_checkpoint
 from braided.engine.stopwatch import Stopwatch
@@ -234,6 +234,8 @@ class Bucket:
 
     def _rebuild(self, engine: Engine, meta: Meta) -> None:
         chunks = self._chunks(meta)
+        # rows that went to a cold group must not be found here, too; those that were purged cannot match
+        gone = Reason.PURGE if self._plan.query.memory is None else Reason.FLUSH
         for name, said, stream in zip(self._plan.query.names, meta.streams, engine.streams, strict=True):
             if stream is None:  # joined by another stage
                 continue
@@ -242,8 +244,7 @@ class Bucket:
             batches = [chunks.read(name, c, stream.layout.stored_schema) for c in said.chunks]
             engine.put(stream, [stream.intake.stored(batch) for batch in batches])
             if stream.side.purges:
-                chunks.gone_again(said.chunks, stream.side)
-                self._hide_gone(stream.side)
+                chunks.gone_again(said.chunks, stream.side, gone)
         if not self._same_plan(meta):
             engine.tree.rebuild(engine.regulation.floors_us)
             return
@@ -253,13 +254,7 @@ class Bucket:
                 chunks.without_gone(kept)
             engine.tree.put(source, [chunks.read(source.name, c, source.schema) for c in kept])
             if side.purges:
-                chunks.gone_again(kept, side)
-                self._hide_gone(side)
-
-    def _hide_gone(self, side: SideState) -> None:
-        """Rows that went to a cold group must not be found here, too; those that were purged cannot match."""
-        if self._plan.query.memory is not None and side.gone_rows:
-            side.unlink_gone()
+                chunks.gone_again(kept, side, gone)
 
     def _chunks(self, meta: Meta) -> Chunks:
         return Chunks(self._state, meta, f"bucket {self._number}")

@@ -35,8 +35,8 @@ from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.measures import OBSERVED, observation
 from braided.spark.plan import HANDED_ON, JOINED, LATE_COLUMN, PACKED, ArenaPlan, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.session.builder import check_session
-from braided.spark.session.workers import start_early
+from braided.spark.sessions.builder import check_session
+from braided.spark.sessions.workers import start_early
 from braided.spark.sources.heartbeat import Heartbeat, beats
 from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.bucketing import target

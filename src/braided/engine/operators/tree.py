@@ -21,9 +21,10 @@ from braided.engine.operators.inputs import Input, described, leaf
 from braided.engine.operators.layout import Layout, check_key_types
 from braided.engine.operators.mjoin import Buffer, Learned, Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.side import BOTTOMLESS_US, Allocate, Mark, Rows, SideState, in_memory
+from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Allocate, in_memory
+from braided.engine.sides.side import BOTTOMLESS_US, Mark, Reason, Rows, SideState
 from braided.engine.sides.storable import no_rows
-from braided.policies.arrays import Bools
+from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
 from braided.policies.decisions import Rations, Turn
 from braided.policies.rationing import Known
@@ -79,7 +80,6 @@ class Tree:
         self.inputs: dict[Plan, Input] = {}
         self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
         self.rebuilt: set[Plan] = set()  # intermediates made anew since the state was last written
-        self._expired: dict[Plan, int] = {}
 
     @property
     def root(self) -> Operator:
@@ -189,18 +189,19 @@ class Tree:
         """Forget intermediate rows that the watermark has passed, except of some inputs."""
         for source, side in self.intermediates:
             if source.node not in self.state_windows and source.node not in keeps:
-                self._gone(source.node, side.expire(watermark_us))
+                side.expire(watermark_us)
 
     def trim(self) -> None:
         """Forget rows that are too many for a state's window."""
         for node, window in self.state_windows.items():
             if node in self.sides:
-                self._gone(node, self.sides[node].keep_newest(window))
+                side = self.sides[node]
+                side.forget(range(side.first, max(side.first, side.count - window)), Reason.SHED)
 
     def purge(self, floors_us: Sequence[int]) -> None:
         """Forget intermediate rows that hold a row below its stream's floor."""
         for source, side in self.intermediates:
-            self._gone(source.node, side.discard(self._stale(source, side, floors_us)))
+            side.forget(self._stale(source, side, floors_us), Reason.SHED)
 
     def tidy(self, watermark_us: int, floors_us: Sequence[int]) -> None:
         """Forget every intermediate row that is not to be found, at once.
@@ -209,19 +210,18 @@ class Tree:
         rows were last tidied up.
         """
         for source, side in self.intermediates:
-            dead = self._stale(source, side, floors_us)
+            side.forget(self._stale(source, side, floors_us), Reason.SHED, entirely=True)
             if source.node not in self.state_windows:
-                dead |= side.ended(watermark_us)
-            self._gone(source.node, side.discard(dead, entirely=True))
+                side.forget(side.ended(watermark_us), Reason.EXPIRE, entirely=True)
 
-    def _stale(self, source: Input, side: SideState, floors_us: Sequence[int]) -> Bools:
-        """Which rows of an intermediate hold a row below its stream's floor."""
+    def _stale(self, source: Input, side: SideState, floors_us: Sequence[int]) -> Int64s:
+        """The positions of an intermediate's rows that hold a row below its stream's floor."""
         number = {name: i for i, name in enumerate(self._query.names)}
         stale = np.zeros(side.rows, np.bool_)
         for stream, place in source.times.items():
             if floors_us[number[stream]] > BOTTOMLESS_US:
-                stale |= side.words(place) < floors_us[number[stream]]
-        return stale
+                stale |= side.payload.words(side.first, place) < floors_us[number[stream]]
+        return np.flatnonzero(stale) + side.first
 
     # from and to a checkpoint
 
@@ -237,7 +237,7 @@ class Tree:
                 continue
             self.rebuilt.add(operator.node)
             before, side = operator.join.learned.copy(), self.sides[operator.node]
-            side.clear()
+            side.forget(range(side.first, side.count), Reason.REMAKE)
             sides = self.of_inputs(operator)
             for source in sides:
                 source.leave_out_gone()
@@ -267,15 +267,12 @@ class Tree:
         """Of the intermediates, by name."""
         return {
             label(source.node): IntermediateStatistics(
-                side.rows, side.nbytes, self._expired.get(source.node, 0)
+                side.rows, side.nbytes, side.forgotten[Reason.EXPIRE] + side.forgotten[Reason.SHED]
             )
             for source, side in self.intermediates
         }
 
     # parts of the above
-
-    def _gone(self, node: Plan, rows: int) -> None:
-        self._expired[node] = self._expired.get(node, 0) + rows
 
     def _found(
         self,
@@ -347,8 +344,10 @@ class Tree:
     def _side(self, node: Plan, schema: pa.Schema) -> SideState:
         allocate = self._allocate(label(node)) if self._allocate else in_memory
         memory = self._query.memory
-        purges, stamped = self._query.promises or memory is not None, memory is not None and memory.one_sided
+        added = [GONE, CHECK] if self._query.promises or memory is not None else []
+        if memory is not None and memory.one_sided:
+            added.append(BORN)
         if isinstance(node, str):
             stream = self._query.streams[self._query.names.index(node)]
-            return SideState(node, schema, stream.count_window, allocate, purges=purges, stamped=stamped)
-        return SideState(label(node), schema, None, allocate, has_ends=True, purges=purges, stamped=stamped)
+            return SideState(node, schema, added, allocate, window=stream.count_window)
+        return SideState(label(node), schema, [ENDS, *added], allocate)

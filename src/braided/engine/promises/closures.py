@@ -41,6 +41,7 @@ import pyarrow as pa
 from braided.engine.intake import Arrival, Intake
 from braided.engine.operators.inputs import Input
 from braided.engine.operators.tree import Tree
+from braided.engine.promises.stored_keys import holds, purge, stored_keys
 from braided.engine.sides.closed_keys import ClosedKeys, Keys, together
 from braided.engine.sides.keys import KeyFormat
 from braided.engine.sides.side import SideState
@@ -296,7 +297,7 @@ class Closures:
                 continue
             for name in self._query.names:
                 if (side := tree.sides.get(name)) is not None:
-                    keys = side.keys_since(side.first)
+                    keys = stored_keys(side)
                     ranks = self._keys.ranks(keys.hashes)
                     below = (ranks > upto) & (ranks <= closed.upto)
                     found.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
@@ -331,13 +332,13 @@ class Closures:
         all_closed = _all_but(closed, ())
         sides = [tree.sides.get(name) for name in self._query.names]
         purged = [
-            side.purge(keys.pick(gone)) if side is not None and gone.any() else 0
+            purge(side, keys.pick(gone)) if side is not None and gone.any() else 0
             for side, gone in zip(sides, may, strict=True)
         ]
         for source, side in tree.intermediates:
             gone = (finished | _all_but(closed, _places(self._query, source))) & ~spilled
             if gone.any():
-                side.purge(keys.pick(gone))
+                purge(side, keys.pick(gone))
         if all_closed.any():
             done = keys.pick(all_closed)
             for known in (*self.closed, self._announced):
@@ -407,7 +408,7 @@ def _holds(side: SideState | None, keys: Keys, known: Bools) -> Bools:
     """Which keys a side holds rows of; asked only where it is known to matter."""
     held = ~known
     if side is not None and known.any():
-        held[known] = side.holds(keys.pick(known))
+        held[known] = holds(side, keys.pick(known))
     return held
 
 

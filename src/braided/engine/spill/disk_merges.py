@@ -11,7 +11,9 @@ import pyarrow as pa
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found, Tree
-from braided.engine.sides.side import Rows, SideState, group_of
+from braided.engine.sides.columns import BORN, ENDS
+from braided.engine.sides.groups import group_of, in_groups
+from braided.engine.sides.side import Rows, SideState
 from braided.engine.sides.storable import conform
 from braided.engine.spill.files import Store
 from braided.engine.spill.generations import Generations, by_number
@@ -79,10 +81,8 @@ class DiskMerges:
             sides, numbers = [], []
             for source, (rows, of_rows) in zip(sources, inputs, strict=True):
                 chosen = _slice(rows, self._bits, slices, number)
-                side = SideState(
-                    source.name, source.payload.schema,
-                    has_ends=source.has_ends, turned=self._bits + slices, stamped=source.stamped,
-                )  # fmt: skip
+                columns = [c for c in (ENDS, BORN) if c.name in source.columns]
+                side = SideState(source.name, source.payload.schema, columns, turned=self._bits + slices)
                 side.append(rows if chosen is None else rows.pick(chosen))
                 sides.append(side)
                 numbers.append(of_rows if chosen is None else of_rows[chosen])
@@ -100,7 +100,7 @@ class DiskMerges:
         found = []
         for place, child in enumerate(operator.node):
             side = self._tree.sides[child]
-            held, _ = side.in_groups(groups & with_memory)
+            held, _ = in_groups(side, groups & with_memory)
             parts = [
                 (_conformed(read[p], side.payload.schema), g.number)
                 for g in generations

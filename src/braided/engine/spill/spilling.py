@@ -34,7 +34,8 @@ from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found, Tree
 from braided.engine.sides.freeing import free_at_once, give_back
-from braided.engine.sides.side import Rows, SideState, by_group, group_of
+from braided.engine.sides.groups import by_group, drop_groups, group_of, in_groups
+from braided.engine.sides.side import Rows, SideState
 from braided.engine.spill.disk_merges import DiskMerges
 from braided.engine.spill.files import Piece, Spill, Store
 from braided.engine.spill.generations import Generations
@@ -202,7 +203,7 @@ class Spilling:
         def parts() -> Iterator[tuple[Rows, Int64s, Int64s | None]]:
             for child, side, mine in zip(operator.node, sides, groups, strict=True):
                 if side is not None:
-                    rows, bounds = side.in_groups(mine)
+                    rows, bounds = in_groups(side, mine)
                     yield rows, bounds, self._ends_us(child, rows)
 
         pieces = iter(self.store.write(parts()))
@@ -236,7 +237,7 @@ class Spilling:
         """Memory forgets some groups of an operator; `groups` by input."""
         for child, mine in zip(operator.node, groups, strict=True):
             if child in self.tree.sides:
-                self.tree.sides[child].drop_groups(mine)
+                drop_groups(self.tree.sides[child], mine)
 
     def _meet(self, operator: int, group: int) -> None:
         """All rows of a group have met."""

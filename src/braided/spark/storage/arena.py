@@ -40,12 +40,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braided.engine.engine import Engine
+from braided.engine.sides.columns import Allocate
+from braided.engine.sides.frozen import Frozen, adopt, arrays_of, frozen, thaw
 from braided.engine.sides.payload import Chunk
-from braided.engine.sides.side import Allocate, Frozen, Mark, SideState
+from braided.engine.sides.side import Mark, Reason, SideState
 from braided.spark.plan import ArenaPlan
 from braided.spark.storage.folders import bucket_folder
 
-FORMAT = 5
+FORMAT = 6
 _HEADER, _LOCK = "header", "lock"
 
 
@@ -180,12 +182,13 @@ class Arena:
         return name if reference is not None and reference() is array else None
 
     def _freeze(self, side: SideState) -> dict[str, Any]:
-        side.adopt({what: self._placed(side.name, what, array) for what, array in side.arrays.items()})
+        adopt(side, {what: self._placed(side.name, what, array) for what, array in arrays_of(side).items()})
         arrays = {
-            what: [self._file_of(array), len(array), array.dtype.str] for what, array in side.arrays.items()
+            what: [self._file_of(array), len(array), array.dtype.str]
+            for what, array in arrays_of(side).items()
         }
         chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
-        return {"side": dataclasses.asdict(side.frozen()), "arrays": arrays, "chunks": chunks}
+        return {"side": dataclasses.asdict(frozen(side)), "arrays": arrays, "chunks": chunks}
 
     def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array in a file, if it is not in one yet."""
@@ -216,7 +219,7 @@ class Arena:
             for what, (name, length, dtype) in said["arrays"].items()
         }
         chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
-        side.thaw(Frozen(**said["side"]), arrays, chunks)
+        thaw(side, Frozen(**said["side"]), arrays, chunks)
 
     def _read(self, side: SideState, start: int, name: str, rows: int) -> Chunk:
         assert self.folder is not None
@@ -249,7 +252,8 @@ def _moved(engine: Engine) -> bool:
     """Whether this batch cannot be undone: something was made anew, or rows were purged."""
     sides = engine.tree.sides.values()
     return bool(engine.tree.rebuilt) or any(
-        side.purges and (side.renumbered or side.purged_rows) for side in sides
+        side.purges and (side.renumbered or side.forgotten[Reason.PURGE] or side.forgotten[Reason.FLUSH])
+        for side in sides
     )
 
 

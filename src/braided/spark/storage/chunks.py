@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.sides.side import Mark, Rows, SideState
+from braided.engine.sides.side import Mark, Reason, Rows, SideState
 from braided.engine.sides.storable import conform
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import BraidedError, InvalidValue
@@ -94,8 +94,8 @@ class Chunks:
             data = blobs.encode(batch, compressed=True)
             chunks[i] = Chunk(self.put(data), batch.num_rows, chunk.newest_us, len(data))
 
-    def gone_again(self, chunks: Sequence[Chunk], side: SideState) -> None:
-        """A side was filled from its chunks: mark the rows that had gone, and say where each chunk lies."""
+    def gone_again(self, chunks: Sequence[Chunk], side: SideState, reason: Reason) -> None:
+        """A side was filled from its chunks: forget the rows that had gone, and say where each chunk lies."""
         at = side.first
         flags = []
         for chunk in chunks:
@@ -103,8 +103,8 @@ class Chunks:
             at += chunk.rows
             flags.append(_unpacked(chunk.gone, chunk.rows))
         if flags:
-            side.mark_gone(np.concatenate(flags))
-        side.renumbered = 0
+            side.forget(np.flatnonzero(np.concatenate(flags)) + side.first, reason)
+        side.renumbered, side.forgotten[reason] = 0, 0  # it has only been loaded
 
     def _keep_by_position(self, chunks: list[Chunk], entered: int, side: SideState, oldest: int) -> None:
         """The same for a side whose rows go by key, too; the batch's rows lie from `entered` on."""
@@ -112,7 +112,7 @@ class Chunks:
             self.remove(chunks, list(chunks))
             entered = side.first
         self._append_from(chunks, side, entered)
-        flags = side.gone_flags()
+        flags = side.columns.held("gone")
         gone = []
         for chunk in chunks:
             _note_gone(chunk, side, flags)

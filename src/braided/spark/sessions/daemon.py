@@ -1,6 +1,6 @@
 """The daemon that Spark's Python workers are forked from, with the heavy imports already done.
 
-Spark starts it as `python -m braided.spark.session.daemon`. Importing Arrow, pandas and the kernels takes
+Spark starts it as `python -m braided.spark.sessions.daemon`. Importing Arrow, pandas and the kernels takes
 seconds; here it happens once, before the first fork, not in every worker.
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from braided.query.errors import InvalidValue
-from braided.spark.session.java import check_java
+from braided.spark.sessions.java import check_java
 
 _STORE = "spark.sql.streaming.stateStore."
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -26,7 +26,7 @@ def conf() -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         # one daemon for both kinds of Python workers, which imports and loads kernels once
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-        "spark.python.daemon.module": "braided.spark.session.daemon",
+        "spark.python.daemon.module": "braided.spark.sessions.daemon",
         "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     }
     settings |= {f"spark.executorEnv.{name}": "1" for name in _ONE_THREAD}
