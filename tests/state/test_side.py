@@ -102,7 +102,7 @@ def test_more_rows_than_positions_is_one_clear_error(monkeypatch: pytest.MonkeyP
 
 def test_every_declared_column_follows_its_row() -> None:
     """What a feature declares grows, moves and is compacted with all else, whatever its type and width."""
-    mine = (Column("pair", np.int64, width=2, mapped=False), Column("tiny", np.int8, fill=7))
+    mine = (Column("pair", (np.int64, 2), mapped=False), Column("tiny", np.int8, fill=7))
     state = SideState("a", SCHEMA, [*ALL_COLUMNS, *mine])
     for start in range(0, 1000, 50):
         some = rows(start, 50)

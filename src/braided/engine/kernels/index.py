@@ -57,21 +57,15 @@ def unlink(hashes, link, head, shift, base, first, gone, positions):
         if link[positions[i] - base] == UNLINKED:
             continue
         slot = slot_of(hashes[positions[i] - base], shift)
-        p = np.int64(head[slot])
+        older, newer = np.int64(head[slot]), np.int64(-1)
         head[slot] = -1
-        newer = np.int64(-1)
-        while p >= first:
-            older = np.int64(link[p - base])
-            if gone[p - base]:
-                link[p - base] = UNLINKED
-            else:
-                if newer < 0:
-                    head[slot] = p
-                else:
-                    link[newer - base] = p
-                link[p - base] = -1
-                newer = p
-            p = older
+        while older >= first:
+            p, older = older, np.int64(link[older - base])
+            link[p - base] = UNLINKED if gone[p - base] else -1
+            if not gone[p - base] and newer < 0:
+                head[slot] = newer = p
+            elif not gone[p - base]:
+                link[newer - base] = newer = p
 
 
 @kernel

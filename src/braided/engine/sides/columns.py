@@ -35,7 +35,7 @@ def in_memory(name: str, length: int, dtype: Any) -> Array:
 
 @dataclass(frozen=True)
 class Column:
-    """A value of every row.
+    """A value of every row, or of a `dtype` such as `(np.int64, 4)` several.
 
     `fill` is the value of rows that bring none (None: the feature fills it in later). `like` names the column
     that stands for this one until rows bring values of their own. A column that is not `mapped` is never
@@ -46,7 +46,6 @@ class Column:
     dtype: Any = np.int64
     fill: Any = None
     like: str | None = None
-    width: int = 1
     mapped: bool = True
 
 
@@ -57,7 +56,7 @@ ENDS = Column("ends")  # the watermark that a row made of several does not survi
 BORN = Column("born")  # when a row arrived, where inputs are flushed one by one
 GONE = Column("gone", np.bool_, fill=False)  # forgotten by key or group, but still held
 CHECK = Column("check", like="hash")  # a second hash of the key, where hashes collide
-RANKS = Column("ranks", width=RANK_COLUMNS, mapped=False)  # where a row stands in its count window
+RANKS = Column("ranks", (np.int64, RANK_COLUMNS), mapped=False)  # where a row stands in its count window
 LEAVES = Column("leaves", mapped=False)  # when a row leaves its count window
 
 
@@ -69,7 +68,7 @@ class Columns:
         self._declared = {column.name: column for column in (HASH, TIME, LINK, *declared)}
         self.allocate: Allocate = in_memory  # until there are rows worth a place of their own
         self.arrays: dict[str, Array] = {n: np.empty(0) for n, c in self._declared.items() if c.like is None}
-        self.arrays = self._new(0)
+        self.adopt(self._new(0))
         self.allocate = allocate
         self._lately = 0  # most rows held lately: room that the next batch needs again is not given back
 
@@ -103,15 +102,15 @@ class Columns:
 
     def held(self, name: str) -> Array:
         """Return the values of all rows held."""
-        return self[name][self.first - self.base : self.count - self.base]
+        return self.arrays[name][self.first - self.base : self.count - self.base]
 
     def between(self, name: str, start: int, stop: int) -> Array:
         """Return the values of the rows from one position up to another."""
-        return self[name][start - self.base : stop - self.base]
+        return self.arrays[name][start - self.base : stop - self.base]
 
     def at(self, name: str, positions: Int32s | Int64s) -> Array:
         """Return the values of the rows at some positions."""
-        return self[name][positions - self.base]
+        return self.arrays[name][positions - self.base]
 
     def brought(self, name: str, where: Any) -> Array | None:
         """Return values that rows brought themselves, by index into the array; None if they brought none."""
@@ -119,19 +118,17 @@ class Columns:
         return None if array is None else array[where]
 
     def append(self, rows: int, values: Mapping[str, Any]) -> None:
-        """Add rows; there is room for them, and `values` may name more than is declared."""
+        """Add rows; there is room for them, and `values` may name more columns than there are."""
         here = slice(self.count - self.base, self.count - self.base + rows)
         for name, column in self._declared.items():
-            value = values.get(name)
-            if value is None:
-                value = column.fill
-            elif name not in self.arrays:
-                self.arrays[name] = self.allocate(name, self.room, column.dtype)
-                self.arrays[name][:] = self.arrays[column.like or ""]
-            if value is not None and name in self.arrays:
+            value = values.get(name, column.fill)
+            if value is not None:
+                if name not in self.arrays:
+                    self.adopt({name: self.allocate(name, self.room, column.dtype)})
+                    self.arrays[name][:] = self.arrays[column.like or ""]
                 self.arrays[name][here] = value
         self.count += rows
-        self._lately = max(self._lately, self.rows)
+        self._lately = max(self._lately, self.count - self.first)
 
     def crowded(self, rows: int) -> bool:
         """Whether so many more rows would make the arrays grow."""
@@ -161,38 +158,35 @@ class Columns:
         for name, array in arrays.items():
             # mode "raise" would copy first
             np.take(self.arrays[name][here], places, axis=0, out=array[:rows], mode="clip")
-        self.arrays = arrays
+        self.adopt(arrays)
         self.base, self.first, self.count = 0, 0, rows
 
     def adopt(self, arrays: Mapping[str, Array]) -> None:
-        """Use these mapped arrays from now on."""
-        self.arrays |= arrays
+        """Use these arrays from now on."""
+        self.arrays = {**self.arrays, **arrays}
+        self.addresses = {name: array.ctypes.data for name, array in self.arrays.items()}
 
     def resume(self, base: int, first: int, count: int) -> None:
-        """Go on with the positions of the columns that the adopted arrays came from."""
+        """Go on with the positions of the columns that these arrays came from."""
         self.base, self.first, self.count = base, first, count
         self._lately = self.rows
 
     def _new(self, rows: int) -> dict[str, Array]:
         """Make arrays with room for a quarter more rows; nothing changes if that fails."""
         size = max(_MIN_ROWS, rows + rows // 4)
-        return {name: self._array(self._declared[name], size) for name in self.arrays}
-
-    def _array(self, column: Column, size: int) -> Array:
-        if column.width > 1:
-            return np.empty((size, column.width), column.dtype)
-        make = self.allocate if column.mapped else in_memory
-        return make(column.name, size, column.dtype)
+        columns = [self._declared[name] for name in self.arrays]
+        return {c.name: (self.allocate if c.mapped else in_memory)(c.name, size, c.dtype) for c in columns}
 
     def _resize(self, rows: int) -> None:
         here = slice(self.first - self.base, self.count - self.base)
         arrays = self._new(rows)
         for name, array in arrays.items():
             array[: self.rows] = self.arrays[name][here]
-        self.arrays, self.base = arrays, self.first
+        self.adopt(arrays)
+        self.base = self.first
 
     def _move_to_front(self) -> None:
-        for array in self.arrays.values():
-            start, size = array.ctypes.data, array.strides[0]
+        for name, array in self.arrays.items():
+            start, size = self.addresses[name], array.strides[0]
             ctypes.memmove(start, start + (self.first - self.base) * size, self.rows * size)
         self.base = self.first

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from braided.engine.sides.columns import Array
 from braided.engine.sides.payload import Chunk
 from braided.engine.sides.side import SideState
 
-
-@dataclass(frozen=True)
-class Frozen:
-    """The few numbers of a side that lie outside its arrays."""
-
-    base: int
-    first: int
-    count: int
-    newest: int
-    fell: int
-    since_scan: int
-    scanned: bool
-    gone_rows: int
+_OF_COLUMNS = ("base", "first", "count")
+_OF_SIDE = ("newest", "fell", "since_scan", "gone_rows")
 
 
-def frozen(side: SideState) -> Frozen:
-    """Return what is not in the arrays or the payload."""
-    c = side.columns
-    numbers = c.base, c.first, c.count, side.newest, side.fell, side.since_scan
-    return Frozen(*numbers, side.index.scanned, side.gone_rows)
+def frozen(side: SideState) -> dict[str, int]:
+    """Return the numbers that are not in the arrays or the payload, by name."""
+    numbers = {name: getattr(side.columns, name) for name in _OF_COLUMNS}
+    numbers |= {name: getattr(side, name) for name in _OF_SIDE}
+    return {**numbers, "scanned": side.index.scanned}
 
 
 def arrays_of(side: SideState) -> dict[str, Array]:
@@ -42,10 +30,13 @@ def adopt(side: SideState, arrays: Mapping[str, Array]) -> None:
     side.index.adopt(arrays["head"])
 
 
-def thaw(side: SideState, numbers: Frozen, arrays: Mapping[str, Array], chunks: Sequence[Chunk]) -> None:
+def thaw(
+    side: SideState, numbers: Mapping[str, int], arrays: Mapping[str, Array], chunks: Sequence[Chunk]
+) -> None:
     """Take over what another side (without a count window) left."""
-    side.columns.resume(numbers.base, numbers.first, numbers.count)
-    side.newest, side.fell, side.since_scan = numbers.newest, numbers.fell, numbers.since_scan
-    side.index.scanned, side.gone_rows = numbers.scanned, numbers.gone_rows
+    side.columns.resume(*(numbers[name] for name in _OF_COLUMNS))
+    for name in _OF_SIDE:
+        setattr(side, name, numbers[name])
+    side.index.scanned = bool(numbers["scanned"])
     adopt(side, arrays)
     side.payload.undo(tuple(chunks))

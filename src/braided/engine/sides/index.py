@@ -25,12 +25,14 @@ class Index:
 
     def adopt(self, head: Int32s) -> None:
         """Use this table of slots from now on."""
-        self.head, self.shift = head, 64 - (len(head) - 1).bit_length()
+        self.head, self.address = head, head.ctypes.data
+        self.shift = 64 - (len(head) - 1).bit_length()
 
     def insert(self, start: int, stop: int) -> None:
         """Link rows."""
         if not self.scanned:
-            self._insert(self._columns["link"], self.head, self.shift, start, stop)
+            arrays, base = self._columns.arrays, self._columns.base
+            chains.insert(arrays["hash"], arrays["link"], self.head, self.shift, base, start, stop)
 
     def undo(self, start: int, stop: int) -> None:
         """Unlink the newest rows."""
@@ -78,11 +80,8 @@ class Index:
             return c["link"], self.head, self.shift
         bits = _bits(c.rows)
         link, head = c["link"].copy(), np.full(1 << bits, -1, np.int32)
-        self._insert(link, head, 64 - bits, c.first, c.count)
+        chains.insert(c["hash"], link, head, 64 - bits, c.base, c.first, c.count)
         return link, head, 64 - bits
-
-    def _insert(self, link: Int32s, head: Int32s, shift: int, start: int, stop: int) -> None:
-        chains.insert(self._columns["hash"], link, head, shift, self._columns.base, start, stop)
 
 
 def _bits(rows: int) -> int:

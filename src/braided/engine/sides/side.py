@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ BOTTOMLESS_US = -(1 << 62)
 _MAX_POSITION = (1 << 31) - 1
 
 
-class Reason(Enum):
+class Reason(IntEnum):
     """Why rows are forgotten."""
 
     EXPIRE = auto()  # the watermark has passed them, or newer rows have pushed them out of a count window
@@ -74,16 +74,9 @@ class Rows:
 
     def take(self, places: Int64s) -> Rows:
         """The rows at some places."""
-
-        def of(values: Any) -> Any:
-            return None if values is None else values[places]
-
-        arrays = (of(a) for a in self._arrays)
-        return Rows(self.batch.take(pa.array(places)), *arrays)
-
-    @property
-    def _arrays(self) -> tuple[Any, ...]:
-        return self.hashes, self.times, self.linked, self.checks, self.ends, self.born
+        added: tuple[Any, ...] = self.linked, self.checks, self.ends, self.born
+        picked = (None if values is None else values[places] for values in added)
+        return Rows(self.batch.take(pa.array(places)), self.hashes[places], self.times[places], *picked)
 
 
 @dataclass(frozen=True)
@@ -173,10 +166,10 @@ class SideState:
         """Fill this side's row of the probe kernel's side table."""
         c, index = self.columns, self.index
         table[: tables.SIDE_COLUMNS] = 0
-        table[tables.HASH] = c["hash"].ctypes.data - 8 * c.base
-        table[tables.TIME] = c["time"].ctypes.data - 8 * c.base
-        table[tables.LINK] = c["link"].ctypes.data - 4 * c.base
-        table[tables.HEAD], table[tables.SHIFT] = index.head.ctypes.data, index.shift
+        table[tables.HASH] = c.addresses["hash"] - 8 * c.base
+        table[tables.TIME] = c.addresses["time"] - 8 * c.base
+        table[tables.LINK] = c.addresses["link"] - 4 * c.base
+        table[tables.HEAD], table[tables.SHIFT] = index.address, index.shift
         table[tables.FIRST], table[tables.VISIBLE] = c.first, visible
         table[tables.SCANNED], table[tables.ORDERED] = index.scanned, self.ordered
         table[tables.FLOOR] = self.floor_us
@@ -214,14 +207,15 @@ class SideState:
         self._make_room(len(rows))
         start, stop = self.count, self.count + len(rows)
         self.payload.append(start, rows.batch)  # first, because it is all that can fail
-        values = {
+        values: dict[str, Any] = {
             "hash": turned(rows.hashes, self.turned) if self.turned else rows.hashes,
             "time": rows.times,
-            "link": None if rows.linked is None else np.where(rows.linked, -1, UNLINKED),
             "ends": rows.ends,
             "born": self.tick if rows.born is None else rows.born,
             "check": rows.checks,
         }
+        if rows.linked is not None:
+            values["link"] = np.where(rows.linked, -1, UNLINKED)
         self.columns.append(len(rows), values)
         fell = last_fall(self.columns.between("time", start, stop), self.newest)
         self.fell = start + fell if fell >= 0 else self.fell
@@ -250,14 +244,12 @@ class SideState:
         held, and behind live ones if they are more than half, or `entirely` all of them at the price of a new
         index. Rows that stay may be forgotten again later: a row counts once, when it leaves or is marked.
         """
-        before = self.live_rows
         if isinstance(which, range):
-            self._pass(which.stop, reason)
+            forgotten = self._pass(which.stop, reason)
         elif reason in _MARKED:
-            self._mark(which, reason)
+            forgotten = self._mark(which, reason)
         else:
-            self._leave_out(which, reason, entirely=entirely)
-        forgotten = before - self.live_rows
+            forgotten = self._leave_out(which, reason, entirely=entirely)
         self.forgotten[reason] += forgotten
         return forgotten
 
@@ -266,12 +258,13 @@ class SideState:
 
         Rows that have an end are forgotten if it is before `oldest`.
         """
-        times, sorted_ = self.columns.held(self._lifetime), self.ordered and self._lifetime == "time"
-        passed = int(np.searchsorted(times, oldest)) if sorted_ else expired_prefix(times, oldest)
+        first, lasting, by_time = self.first, self.columns.held(self._lifetime), self._lifetime == "time"
+        in_order = by_time and self.ordered
+        passed = int(lasting.searchsorted(oldest)) if in_order else expired_prefix(lasting, oldest)
         if self.counted is not None:  # what left its window has left it for every time to come
             passed += expired_prefix(self.columns.held("leaves")[passed:], counting.NEVER)
-        forgotten = self.forget(range(self.first, self.first + passed), Reason.EXPIRE)
-        in_order = self.ordered and self._lifetime == "time" and self.counted is None
+        forgotten = self.forget(range(first, first + passed), Reason.EXPIRE)
+        in_order = by_time and self.ordered and self.counted is None
         if not in_order and self.since_scan > self.rows // 2:
             forgotten += self.forget(self.ended(oldest), Reason.EXPIRE)
             self.since_scan = 0
@@ -298,24 +291,28 @@ class SideState:
         if self.columns.give_back():
             self.index.rebuild(self.rows)
 
-    def _pass(self, stop: int, reason: Reason) -> None:
-        """All rows before a position go."""
+    def _pass(self, stop: int, reason: Reason) -> int:
+        """All rows before a position go; how many had not gone before."""
+        first = self.columns.first
         if self.on_forget is not None:
-            self._tell(np.arange(self.first, stop), reason)
-        if self.gone_rows:
-            self.gone_rows -= int(np.count_nonzero(self.columns.between("gone", self.first, stop)))
+            self._tell(np.arange(first, stop), reason)
+        gone = int(np.count_nonzero(self.columns.between("gone", first, stop))) if self.gone_rows else 0
+        self.gone_rows -= gone
         self.columns.first = stop
         self.payload.drop_before(stop)
+        return stop - first - gone
 
-    def _mark(self, positions: Int64s, reason: Reason) -> None:
+    def _mark(self, positions: Int64s, reason: Reason) -> int:
         fresh = self._tell(positions, reason)
         self.columns["gone"][fresh - self.columns.base] = True
         self.gone_rows += len(fresh)
         if reason is Reason.FLUSH:
             self.index.unlink(positions)
+        return len(fresh)
 
-    def _leave_out(self, positions: Int64s, reason: Reason, *, entirely: bool) -> None:
+    def _leave_out(self, positions: Int64s, reason: Reason, *, entirely: bool) -> int:
         """The first rows held go as far as they are among some; the others if they are many."""
+        before = self.live_rows
         later = np.flatnonzero(positions != np.arange(self.first, self.first + len(positions)))
         front = int(later[0]) if len(later) else len(positions)
         self._pass(self.first + front, reason)
@@ -326,6 +323,7 @@ class SideState:
             stay = np.ones(self.rows, np.bool_)
             stay[behind - self.first] = False
             self._renumber(stay)
+        return before - self.live_rows
 
     def _tell(self, positions: Int64s, reason: Reason) -> Int64s:
         """Return those of some rows that have not gone before, and tell the listener that they go now."""

@@ -41,7 +41,7 @@ import pyarrow as pa
 
 from braided.engine.engine import Engine
 from braided.engine.sides.columns import Allocate
-from braided.engine.sides.frozen import Frozen, adopt, arrays_of, frozen, thaw
+from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw
 from braided.engine.sides.payload import Chunk
 from braided.engine.sides.side import Mark, Reason, SideState
 from braided.spark.plan import ArenaPlan
@@ -188,7 +188,7 @@ class Arena:
             for what, array in arrays_of(side).items()
         }
         chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
-        return {"side": dataclasses.asdict(frozen(side)), "arrays": arrays, "chunks": chunks}
+        return {"side": frozen(side), "arrays": arrays, "chunks": chunks}
 
     def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array in a file, if it is not in one yet."""
@@ -219,7 +219,7 @@ class Arena:
             for what, (name, length, dtype) in said["arrays"].items()
         }
         chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
-        thaw(side, Frozen(**said["side"]), arrays, chunks)
+        thaw(side, said["side"], arrays, chunks)
 
     def _read(self, side: SideState, start: int, name: str, rows: int) -> Chunk:
         assert self.folder is not None
