@@ -332,6 +332,25 @@ def test_a_row_is_forgotten_once_though_it_is_held_longer() -> None:
     assert (state.rows, state.gone_rows) == (0, 0)
 
 
+def test_rows_that_left_count_though_memory_is_too_small_to_compact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What left from the front before memory ran out was never counted: no later call sees it again."""
+    state = SideState("a", SCHEMA)
+    state.append(rows(0, 100))
+    dead = np.array([*range(20), *range(30, 90)])
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(payload.Payload, "keep", fail)
+        with pytest.raises(MemoryError):
+            state.forget(dead, Reason.SHED)
+    assert (state.forgotten[Reason.SHED], state.rows) == (20, 80)
+    assert held(state) == list(range(20, 100))
+    assert state.forget(dead[20:], Reason.SHED) == 60
+    assert (state.forgotten[Reason.SHED], state.rows) == (80, 20)
+
+
 def test_a_listener_hears_of_every_row_once_and_can_still_read_it() -> None:
     heard: dict[Reason, list[int]] = {reason: [] for reason in Reason}
     state = SideState("a", SCHEMA, [GONE, CHECK])

@@ -239,19 +239,20 @@ class SideState:
     def forget(self, which: range | Int64s, reason: Reason, *, entirely: bool = False) -> int:
         """Forget rows: all before a position (a range that begins at `first`), or those at some; how many.
 
-        Positions come in order, each once. Rows that are purged or flushed are marked, and hold their room
-        until `leave_out_gone`; no probe finds what was flushed. Other rows leave as far as they are the first
-        held, and behind live ones if they are more than half, or `entirely` all of them at the price of a new
-        index. Rows that stay may be forgotten again later: a row counts once, when it leaves or is marked.
+        Each position comes once. Rows that are purged or flushed are marked, and hold their room until
+        `leave_out_gone`; no probe finds what was flushed. Other rows, given in order, leave as far as they
+        are the first held, and behind live ones if they are more than half, or `entirely` all of them at the
+        price of a new index. Rows that stay may be given again: a row counts once, when it leaves or is
+        marked.
         """
+        before = self.forgotten[reason]
         if isinstance(which, range):
-            forgotten = self._pass(which.stop, reason)
+            self._pass(which.stop, reason)
         elif reason in _MARKED:
-            forgotten = self._mark(which, reason)
+            self._mark(which, reason)
         else:
-            forgotten = self._leave_out(which, reason, entirely=entirely)
-        self.forgotten[reason] += forgotten
-        return forgotten
+            self._leave_out(which, reason, entirely=entirely)
+        return self.forgotten[reason] - before
 
     def expire(self, oldest: int) -> int:
         """Forget rows older than `oldest` and rows pushed out of a count window; how many.
@@ -291,28 +292,27 @@ class SideState:
         if self.columns.give_back():
             self.index.rebuild(self.rows)
 
-    def _pass(self, stop: int, reason: Reason) -> int:
-        """All rows before a position go; how many had not gone before."""
+    def _pass(self, stop: int, reason: Reason) -> None:
+        """All rows before a position go; those count that had not gone before."""
         first = self.columns.first
         if self.on_forget is not None:
             self._tell(np.arange(first, stop), reason)
         gone = int(np.count_nonzero(self.columns.between("gone", first, stop))) if self.gone_rows else 0
         self.gone_rows -= gone
+        self.forgotten[reason] += stop - first - gone
         self.columns.first = stop
         self.payload.drop_before(stop)
-        return stop - first - gone
 
-    def _mark(self, positions: Int64s, reason: Reason) -> int:
+    def _mark(self, positions: Int64s, reason: Reason) -> None:
         fresh = self._tell(positions, reason)
         self.columns["gone"][fresh - self.columns.base] = True
         self.gone_rows += len(fresh)
+        self.forgotten[reason] += len(fresh)
         if reason is Reason.FLUSH:
             self.index.unlink(positions)
-        return len(fresh)
 
-    def _leave_out(self, positions: Int64s, reason: Reason, *, entirely: bool) -> int:
+    def _leave_out(self, positions: Int64s, reason: Reason, *, entirely: bool) -> None:
         """The first rows held go as far as they are among some; the others if they are many."""
-        before = self.live_rows
         later = np.flatnonzero(positions != np.arange(self.first, self.first + len(positions)))
         front = int(later[0]) if len(later) else len(positions)
         self._pass(self.first + front, reason)
@@ -320,10 +320,10 @@ class SideState:
         if len(behind) >= (1 if entirely else self.rows // 2 + 1):
             if self.on_forget is not None:
                 self._tell(behind, reason)
-            stay = np.ones(self.rows, np.bool_)
+            stay, before = np.ones(self.rows, np.bool_), self.live_rows
             stay[behind - self.first] = False
             self._renumber(stay)
-        return before - self.live_rows
+            self.forgotten[reason] += before - self.live_rows
 
     def _tell(self, positions: Int64s, reason: Reason) -> Int64s:
         """Return those of some rows that have not gone before, and tell the listener that they go now."""
