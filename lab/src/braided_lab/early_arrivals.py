@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braided.engine.kernels import hashing
-from braided.engine.sides.side import group_of
+from braided.engine.sides.groups import group_of
 from braided.policies.arrays import Int64s
 
 Floats = npt.NDArray[np.float64]

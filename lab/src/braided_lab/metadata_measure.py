@@ -24,6 +24,7 @@ import braided as bd
 from braided.engine.engine import Engine
 from braided.engine.promises.feature import Promises
 from braided.engine.promises.ledger import Ledger
+from braided.engine.promises.stored_keys import stored_keys
 from braided.engine.sides.closed_keys import Keys
 from braided.engine.site import Site
 from braided.query.tuning import Index
@@ -98,7 +99,7 @@ class ScanningPurge(KeyedPurge):
         found = super().in_ranges_since(ledger, before)
         for i, name in enumerate(self.host.query.names):
             side = self.host.tree.sides[name]
-            keys = side.keys_since(side.first)
+            keys = stored_keys(side)
             self.looked += len(keys)
             closed = np.zeros(len(keys), np.bool_)
             for j, other in enumerate(ledger.closed):

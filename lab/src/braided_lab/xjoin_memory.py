@@ -16,7 +16,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.sides.side import Rows, SideState
+from braided.engine.sides.side import Reason, Rows, SideState
 from braided.policies.arrays import Bools, Int32s, Int64s
 from braided_lab.xjoin_stamps import NEVER, Stamps
 
@@ -88,7 +88,7 @@ class MemoryPortions(Portion):
 
     def _tidy(self) -> None:
         if self.side.dead > _MOST_DEPARTED * self.side.rows:
-            self.side.discard(~self._resident, entirely=True)
+            self.side.forget(self.side.ended(0), Reason.EXPIRE, entirely=True)
             self.side.dead = 0
 
     def _numbers(self, hashes: Int64s) -> Int64s:
@@ -99,12 +99,11 @@ class MemoryPortions(Portion):
 
     @property
     def _hashes(self) -> Int64s:
-        hashes: Int64s = self.side.arrays["hash"]
-        return hashes[self.side.first - self.side.base : self.side.count - self.side.base]
+        return self.side.columns.held("hash")
 
     @property
     def _times(self) -> Int64s:
-        return self.side.times_between(self.side.first, self.side.count)
+        return self.side.columns.held("time")
 
     @property
     def _resident(self) -> Bools:

@@ -364,7 +364,7 @@ class Engine:
                 if stream is None or stream.layout.stream.name in retained:
                     continue
                 arrival = arrivals[i] if arrivals else None
-                if not lazy or (arrival and stream.side.crowded(len(arrival.rows))):
+                if not lazy or (arrival and stream.side.columns.crowded(len(arrival.rows))):
                     self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i))
             if self.watermark.us != NONE_US:
                 self.tree.expire(self.watermark.us, retained)

@@ -15,7 +15,7 @@ import numpy as np
 
 from braided.engine.engine import Engine
 from braided.engine.operators.rebuilding import rebuild
-from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.engine.sides.side import BOTTOMLESS_US, Reason, Rows, SideState
 from braided.engine.sides.storable import conform
 from braided.engine.state import (
     EngineState,
@@ -152,7 +152,7 @@ def _not_gone(pieces: Sequence[Rows], part: Part, side: SideState) -> Sequence[R
 def _mark_gone(engine: Engine, side: SideState, part: Part) -> None:
     """Rows that went to disk must not be found here, too; those that were purged cannot match."""
     if part.gone is not None and side.purges:
-        side.mark_gone(part.gone)
-        if engine.query.memory is not None and side.gone_rows:
-            side.unlink_gone()
+        reason = Reason.PURGE if engine.query.memory is None else Reason.FLUSH
+        side.forget(np.flatnonzero(part.gone) + side.first, reason)
+        side.forgotten[reason] = 0  # it has only been loaded
     side.renumbered = 0

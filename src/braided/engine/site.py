@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from braided.engine.sides.side import Allocate
+from braided.engine.sides.columns import Allocate
 from braided.policies.choice import Policies
 from braided.query.plan_tree import Plan
 from braided.query.subplans import Subplan

@@ -110,15 +110,15 @@ def held(hashes, checks, gone, link, head, shift, base, first, some_hashes, some
 
 
 @kernel
-def mark_gone(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks):
-    """Mark all stored rows of some keys as gone; how many were not."""
-    marked = 0
+def rows_of(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks, out):
+    """Find the stored rows of some keys, each there once, that have not gone: their positions; how many."""
+    found = 0
     for i in range(some_hashes.shape[0]):
         p = np.int64(head[slot_of(some_hashes[i], shift)])
         while p >= first:
             q = p - base
             if hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]:
-                gone[q] = True
-                marked += 1
+                out[found] = p
+                found += 1
             p = np.int64(link[q])
-    return marked
+    return found

@@ -1,4 +1,4 @@
-"""A chained hash index over flat arrays: insert, undo, expire.
+"""A chained hash index over flat arrays: insert, undo, unlink, expire.
 
 Rows of one side lie at positions `first <= p < count`, in order of arrival; position p is stored
 at `p - base` of each array. `head[slot]` is the newest row of a slot, `link` of a row the next
@@ -19,7 +19,7 @@ import numpy as np
 
 from braided.engine.kernels.pointers import inlined, kernel
 
-UNLINKED = -2  # the link of a row that is stored but never found (its key is null)
+UNLINKED = -2  # the link of a row that is stored but never found (its key is null, or it was flushed)
 
 
 @inlined
@@ -45,6 +45,27 @@ def undo(hashes, link, head, shift, base, start, stop):
         slot = slot_of(hashes[p - base], shift)
         if head[slot] == p:
             head[slot] = link[p - base]
+
+
+@kernel
+def unlink(hashes, link, head, shift, base, first, gone, positions):
+    """Take rows that have gone out of their chains.
+
+    The first of a slot takes all others there that have gone along: each chain is walked once.
+    """
+    for i in range(positions.shape[0]):
+        if link[positions[i] - base] == UNLINKED:
+            continue
+        slot = slot_of(hashes[positions[i] - base], shift)
+        older, newer = np.int64(head[slot]), np.int64(-1)
+        head[slot] = -1
+        while older >= first:
+            p, older = older, np.int64(link[older - base])
+            link[p - base] = UNLINKED if gone[p - base] else -1
+            if not gone[p - base] and newer < 0:
+                head[slot] = newer = p
+            elif not gone[p - base]:
+                link[newer - base] = newer = p
 
 
 @kernel

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from braided.engine.operators.inputs import Input, intermediate
 from braided.engine.operators.mjoin import Positions
+from braided.engine.sides.groups import groups_at
 from braided.engine.sides.keys import KeyFormat
 from braided.engine.sides.side import BOTTOMLESS_US, SideState
 from braided.policies.arrays import Bools, Int64s
@@ -68,7 +69,7 @@ class Combining:
             times += [pa.array(source.times_of(s, side, positions)) for s in source.timed]
             lineage += side.payload.gather(positions, list(source.lineage.values()))
         if self._group_bits is not None:
-            lineage.append(pa.array(sides[0].groups_at(found[0], self._group_bits).astype(np.int16)))
+            lineage.append(pa.array(groups_at(sides[0], found[0], self._group_bits).astype(np.int16)))
         return pa.RecordBatch.from_arrays([*columns, *times, *lineage], schema=self.output.schema)
 
     def _equalities(

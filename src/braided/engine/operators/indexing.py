@@ -52,7 +52,7 @@ def choose(
                 learned.choices[i] = chosen = policy.choose(load, now, side.rows)
                 if chosen.scanned != now.scanned:
                     learned.index_changes[i] += 1
-        side.scan(learned.choices[i].scanned)
+        side.index.scan(learned.choices[i].scanned)
 
 
 def learn(
@@ -73,7 +73,7 @@ def learn(
     for i, side in enumerate(sides):
         probes, offered, looked, same_key = (count[i] for count in counts)
         if side is not None and probes:
-            fresh = everything - arrived[i], probes, looked if side.scanned else offered, same_key
+            fresh = everything - arrived[i], probes, looked if side.index.scanned else offered, same_key
             learned.memories[i] = learned.memories[i] * _FADING + fresh
 
 
@@ -106,7 +106,7 @@ def _part_inside(side: SideState, entering: Rows | None, reach_us: int) -> float
     """The part of a side's rows that a scan looks at: those inside the time bounds of a probe."""
     if not side.ordered or reach_us >= INFINITE_US:
         return 1.0
-    stored = side.times_between(side.first, side.count)
+    stored = side.columns.held("time")
     new = entering.times if entering is not None else stored[:0]
     oldest = int(stored[0]) if len(stored) else int(new[0]) if len(new) else 0
     newest = int(stored[-1]) if len(stored) else oldest

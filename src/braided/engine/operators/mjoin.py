@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from braided.engine.kernels.alternate import alternate
-from braided.engine.kernels.hashing import first_lot
+from braided.engine.kernels.hashing import first_lot, lots
 from braided.engine.kernels.probe import BLOCK_ROWS, count_matches, enumerate_combinations
 from braided.engine.kernels.tables import (
     DRIVER,
@@ -283,7 +283,8 @@ class FlatJoin:
         most_rows: int,
     ) -> Iterator[Positions]:
         keys = [
-            driver.keys(side.times_between(b.start, b.stop)) for side, b in zip(sides, buffers, strict=True)
+            driver.keys(side.columns.between("time", b.start, b.stop))
+            for side, b in zip(sides, buffers, strict=True)
         ]
         limits = np.cumsum([len(k) for k in keys])
         taken = np.array([b.start for b in buffers], np.int64)
@@ -361,7 +362,7 @@ class FlatJoin:
                 start = first_lot(
                     self.policies.seed, (self.learned.batches * 8 + self._number) * 8 + plan.driver
                 )
-                lots_ = sides[plan.driver].lots(start, buffers[plan.driver].start, buffers[plan.driver].stop)
+                lots_ = _lots(sides[plan.driver], buffers[plan.driver], start)
                 later = [_largest_lot(share) for share in plan.shares[1:]]
                 rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0], start), *later
         return orders, rations
@@ -408,6 +409,13 @@ class FlatJoin:
 def _seen_on_average(sides: Sequence[SideState], buffers: Sequence[Buffer]) -> tuple[int, ...]:
     """What a row is compared with: all that was stored, and on average half of what the batch brings."""
     return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
+
+
+def _lots(side: SideState, buffer: Buffer, start: int) -> Int64s:
+    """What the rows of a buffer draw."""
+    out = np.empty(buffer.rows, np.int64)
+    lots(*(side.columns.between(c, buffer.start, buffer.stop) for c in ("hash", "time")), start, out)
+    return out
 
 
 def _lot_of_share(lots: Int64s, share: float, start: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from braided.engine.operators.mjoin import Buffer
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import PIECE_ROWS, Hooks, Tree
+from braided.engine.sides.side import Reason
 from braided.query.plan_tree import Plan
 
 
@@ -31,7 +32,7 @@ def rebuild_probes(tree: Tree, node: Plan) -> int:
 def _rebuild(tree: Tree, operator: Operator, floors_us: Sequence[int]) -> None:
     tree.rebuilt.add(operator.node)
     before, side = operator.join.learned.copy(), tree.sides[operator.node]
-    side.clear()
+    side.forget(range(side.first, side.count), Reason.REMAKE)
     sides = tree.of_inputs(operator)
     for source in sides:
         source.leave_out_gone()

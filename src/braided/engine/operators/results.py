@@ -88,7 +88,8 @@ class Results:
         now = self._now(sides, found)
         keep = np.ones(found.shape[1], np.bool_)
         for source, side, positions in zip(self._combining.inputs, sides, found, strict=True):
-            side.inside(positions, now, keep)
+            if side.counted is not None:
+                side.counted.inside(positions, now, keep)
             floor_us = floors_us[self._query.names.index(source.name)]
             if floor_us > BOTTOMLESS_US:
                 keep &= side.times_at(positions) >= floor_us

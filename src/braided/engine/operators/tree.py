@@ -21,7 +21,8 @@ from braided.engine.operators.inputs import Input, described, leaf
 from braided.engine.operators.layout import Layout, check_key_types
 from braided.engine.operators.mjoin import Buffer, Learned, Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.side import Allocate, Mark, Rows, SideState, in_memory
+from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Allocate, in_memory
+from braided.engine.sides.side import Mark, Reason, Rows, SideState
 from braided.engine.sides.storable import no_rows
 from braided.policies.choice import Policies
 from braided.policies.decisions import Rations, Turn
@@ -69,7 +70,6 @@ class Tree:
         self.inputs: dict[Plan, Input] = {}
         self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
         self.rebuilt: set[Plan] = set()  # intermediates made anew since the state was last written
-        self._expired: dict[Plan, int] = {}
 
     @property
     def root(self) -> Operator:
@@ -178,11 +178,7 @@ class Tree:
         """Forget intermediate rows that the watermark has passed, except of some inputs."""
         for source, side in self.intermediates:
             if source.node not in retained:
-                self.count_expired(source.node, side.expire(watermark_us))
-
-    def count_expired(self, node: Plan, rows: int) -> None:
-        """Rows of an intermediate were forgotten."""
-        self._expired[node] = self._expired.get(node, 0) + rows
+                side.expire(watermark_us)
 
     # from and to a checkpoint
 
@@ -205,7 +201,7 @@ class Tree:
         """Of the intermediates, by name."""
         return {
             label(source.node): IntermediateStatistics(
-                side.rows, side.nbytes, self._expired.get(source.node, 0)
+                side.rows, side.nbytes, side.forgotten[Reason.EXPIRE] + side.forgotten[Reason.SHED]
             )
             for source, side in self.intermediates
         }
@@ -273,8 +269,10 @@ class Tree:
     def _side(self, node: Plan, schema: pa.Schema) -> SideState:
         allocate = self._allocate(label(node)) if self._allocate else in_memory
         memory = self._query.memory
-        purges, stamped = self._query.promises or memory is not None, memory is not None and memory.one_sided
+        added = [GONE, CHECK] if self._query.promises or memory is not None else []
+        if memory is not None and memory.one_sided:
+            added.append(BORN)
         if isinstance(node, str):
             stream = self._query.streams[self._query.names.index(node)]
-            return SideState(node, schema, stream.count_window, allocate, purges=purges, stamped=stamped)
-        return SideState(label(node), schema, None, allocate, has_ends=True, purges=purges, stamped=stamped)
+            return SideState(node, schema, added, allocate, window=stream.count_window)
+        return SideState(label(node), schema, [ENDS, *added], allocate)

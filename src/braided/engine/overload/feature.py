@@ -14,10 +14,10 @@ from braided.engine.features import Arrivals, Feature, Host, Numbers, Step
 from braided.engine.operators.inputs import Input
 from braided.engine.overload.rationing import Rationing
 from braided.engine.overload.regulation import Regulation
-from braided.engine.sides.side import BOTTOMLESS_US, SideState
+from braided.engine.sides.side import BOTTOMLESS_US, Reason, SideState
 from braided.engine.site import Share
 from braided.engine.state import EngineState
-from braided.policies.arrays import Bools
+from braided.policies.arrays import Int64s
 from braided.policies.decisions import Rations, Turn
 from braided.query.plan_tree import Plan
 
@@ -54,10 +54,11 @@ class Overloading(Feature):
         tree, floors_us = self.host.tree, self.host.floors_us
         for node, rows in self.host.site.state_windows.items():
             if node in tree.sides:
-                tree.count_expired(node, tree.sides[node].keep_newest(rows))
+                side = tree.sides[node]
+                side.forget(range(side.first, max(side.first, side.count - rows)), Reason.SHED)
         if any(floor_us > BOTTOMLESS_US for floor_us in floors_us):
             for source, side in tree.intermediates:
-                tree.count_expired(source.node, side.discard(self._stale(source, side)))
+                side.forget(self._stale(source, side), Reason.SHED)
 
     def begin(self, step: Step) -> None:
         """Share budgets by the rows that count; make again what is lacking, if there is budget to spare."""
@@ -125,18 +126,17 @@ class Overloading(Feature):
         host = self.host
         for i in range(len(host.query.streams)):
             if (side := host.side(i)) is not None:
-                side.count_dead(host.oldest_us(i))
+                side.dead = len(side.ended(host.oldest_us(i)))
         for source, side in host.tree.intermediates:
-            dead = self._stale(source, side)
+            side.forget(self._stale(source, side), Reason.SHED, entirely=True)
             if source.node not in host.site.state_windows:
-                dead |= side.ended(host.watermark.us)
-            host.tree.count_expired(source.node, side.discard(dead, entirely=True))
+                side.forget(side.ended(host.watermark.us), Reason.EXPIRE, entirely=True)
 
-    def _stale(self, source: Input, side: SideState) -> Bools:
-        """Which rows of an intermediate hold a row below its stream's floor."""
+    def _stale(self, source: Input, side: SideState) -> Int64s:
+        """The positions of an intermediate's rows that hold a row below its stream's floor."""
         stale = np.zeros(side.rows, np.bool_)
         for stream, place in source.times.items():
             floor_us = self.host.floors_us[self.host.query.names.index(stream)]
             if floor_us > BOTTOMLESS_US:
-                stale |= side.words(place) < floor_us
-        return stale
+                stale |= side.payload.words(side.first, place) < floor_us
+        return np.flatnonzero(stale) + side.first

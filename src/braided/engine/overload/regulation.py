@@ -34,7 +34,7 @@ from braided.engine.features import Arrivals, Host
 from braided.engine.intake import Arrival
 from braided.engine.kernels.hashing import first_lot, lots
 from braided.engine.sides.keys import content_hashes
-from braided.engine.sides.side import BOTTOMLESS_US, Rows
+from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.engine.site import Share
 from braided.policies.allocation.input_rates import Arrivals as Waiting
 from braided.policies.allocation.input_rates import let_in
@@ -108,11 +108,11 @@ class Regulation:
         streams = range(len(arrivals))
         sides, oldest = [host.side(i) for i in streams], [host.oldest_us(i) for i in streams]
         assert self._overload is not None
-        live = [s.rows_since(o) if s else 0 for s, o in zip(sides, oldest, strict=True)]
+        live = [_rows_since(s, o) if s else 0 for s, o in zip(sides, oldest, strict=True)]
         self.held_rows = list(live)
         if sum(live) <= self._state_rows:
             return
-        times = [s.times_since(o) if s else _NOTHING for s, o in zip(sides, oldest, strict=True)]
+        times = [_times_since(s, o) if s else _NOTHING for s, o in zip(sides, oldest, strict=True)]
         parts = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=live)
         for i, quota in enumerate(whole(parts, self._state_rows, turn=0)):
             if live[i] > quota:  # rows of one time go together, so that their order does not matter
@@ -142,6 +142,25 @@ class Regulation:
         targets = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=caps)
         missing = tuple(max(0.0, t - (h or 0)) for t, h in zip(targets, self.held_rows, strict=True))
         return Waiting(rows, targets, missing)
+
+
+def _rows_since(side: SideState, oldest: int) -> int:
+    """How many rows are not older, and not purged."""
+    if side.gone_rows:
+        return len(_times_since(side, oldest))
+    times = side.columns.held("time")
+    if side.ordered:
+        return len(times) - int(np.searchsorted(times, oldest))
+    return int(np.count_nonzero(times >= oldest))
+
+
+def _times_since(side: SideState, oldest: int) -> Int64s:
+    """The times of the rows that are not older and not purged, oldest first."""
+    times = side.columns.held("time")
+    if side.gone_rows:
+        times = times[~side.columns.held("gone")]
+    ordered = times if side.ordered else np.sort(times)
+    return ordered[np.searchsorted(ordered, oldest) :]
 
 
 def _above(arrival: Arrival, floor_us: int) -> Arrival:

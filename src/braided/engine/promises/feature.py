@@ -35,6 +35,7 @@ import pyarrow as pa
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.promises.ledger import Ledger, put_keys, with_keys
+from braided.engine.promises.stored_keys import holds, purge, stored_keys
 from braided.engine.sides.closed_keys import Keys, together
 from braided.engine.sides.side import SideState
 from braided.engine.state import EngineState, get_arrays, put_arrays
@@ -191,7 +192,7 @@ class Promises(Feature):
                 continue
             for side in self._sides:
                 if side is not None:
-                    keys = side.keys_since(side.first)
+                    keys = stored_keys(side)
                     ranks = ledger.keys.ranks(keys.hashes)
                     below = (ranks > upto) & (ranks <= closed.upto)
                     found.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
@@ -230,12 +231,12 @@ class Promises(Feature):
         closed, finished, may, hidden = self._judged(ledger, keys)
         for counters, side, gone in zip(self.host.counters, self._sides, may, strict=True):
             if side is not None and gone.any():
-                counters.purged_rows += side.purge(keys.pick(gone))
+                counters.purged_rows += purge(side, keys.pick(gone))
         for source, side in self.host.tree.intermediates:
             places = [self.host.query.names.index(name) for name in leaves(source.node)]
             gone = (finished | _all_but(closed, places)) & ~hidden
             if gone.any():
-                side.purge(keys.pick(gone))
+                purge(side, keys.pick(gone))
         all_closed = closed.all(axis=0)
         if all_closed.any():
             ledger.finish(keys.pick(all_closed))
@@ -245,7 +246,7 @@ def _holds(side: SideState | None, keys: Keys, known: Bools) -> Bools:
     """Which keys a side holds rows of; asked only where it is known to matter."""
     held = ~known
     if side is not None and known.any():
-        held[known] = side.holds(keys.pick(known))
+        held[known] = holds(side, keys.pick(known))
     return held
 
 

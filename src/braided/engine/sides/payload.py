@@ -95,11 +95,17 @@ class Payload:
         front = self._chunks[0] if self._chunks else None
         dead = first - front.start if front else 0
         if front and 2 * dead > front.batch.num_rows and _worth_copying(front.batch, dead):
-            self._chunks[0] = Chunk(first, copied(front.batch.slice(dead)))
+            with contextlib.suppress(pa.ArrowMemoryError, MemoryError):  # then dead rows stay a while longer
+                self._chunks[0] = Chunk(first, copied(front.batch.slice(dead)))
 
     def live(self, first: int) -> list[pa.RecordBatch]:
         """The rows from position `first` on, in order."""
         return [c.batch.slice(max(0, first - c.start)) for c in self._chunks if c.stop > first]
+
+    def words(self, first: int, column: int) -> Int64s:
+        """A column of whole numbers, of the rows from position `first` on."""
+        parts = [np.asarray(batch.column(column).to_numpy()) for batch in self.live(first)]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def keep(self, first: int, kept: Bools) -> Bools:
         """Keep the rows at `first + i` where kept[i], at new positions from 0 on; which were kept.

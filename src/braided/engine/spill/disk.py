@@ -13,7 +13,8 @@ import numpy as np
 
 from braided.engine.features import Host
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.side import Rows, by_group, group_of
+from braided.engine.sides.groups import by_group, drop_groups, group_of, in_groups
+from braided.engine.sides.side import Reason, Rows
 from braided.engine.spill.files import Piece, Spill, Store
 from braided.engine.spill.generations import Generations
 from braided.engine.spill.group_statistics import GroupStatistics
@@ -71,7 +72,7 @@ class Disk:
         def parts() -> Iterator[tuple[Rows, Int64s, Int64s | None]]:
             for child, side, chosen in zip(operator.node, sides, groups, strict=True):
                 if side is not None:
-                    rows, bounds = side.in_groups(chosen)
+                    rows, bounds = in_groups(side, chosen)
                     yield rows, bounds, self._ends_us(child, rows)
 
         pieces = iter(self.store.write(parts()))
@@ -114,7 +115,7 @@ class Disk:
         """Memory forgets some groups of an operator; `groups` by input."""
         for child, chosen in zip(operator.node, groups, strict=True):
             if child in self._tree.sides:
-                self._tree.sides[child].drop_groups(chosen)
+                drop_groups(self._tree.sides[child], chosen)
 
     # on disk
 
@@ -147,7 +148,7 @@ class Disk:
                 if isinstance(child, str):
                     self._host.counters[self._query.names.index(child)].expired_rows += int(rows)
                 else:
-                    self._tree.count_expired(child, int(rows))
+                    self._tree.sides[child].forgotten[Reason.EXPIRE] += int(rows)
 
     def _ends_us(self, child: Plan, rows: Rows) -> Int64s | None:
         if not self._query.windowed:

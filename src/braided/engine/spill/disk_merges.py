@@ -11,7 +11,9 @@ import pyarrow as pa
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found, Tree
-from braided.engine.sides.side import Rows, SideState, group_of
+from braided.engine.sides.columns import BORN, ENDS
+from braided.engine.sides.groups import group_of, in_groups
+from braided.engine.sides.side import Rows, SideState
 from braided.engine.sides.storable import conform
 from braided.engine.spill.disk import Disk
 from braided.engine.spill.generations import by_number
@@ -64,10 +66,8 @@ class DiskMerges:
             sides, numbers = [], []
             for source, (rows, of_rows) in zip(sources, inputs, strict=True):
                 chosen = _slice(rows, self._disk.bits, slices, number)
-                side = SideState(
-                    source.name, source.payload.schema,
-                    has_ends=source.has_ends, turned=self._disk.bits + slices, stamped=source.stamped,
-                )  # fmt: skip
+                columns = [c for c in (ENDS, BORN) if c.name in source.columns]
+                side = SideState(source.name, source.payload.schema, columns, turned=self._disk.bits + slices)
                 side.append(rows if chosen is None else rows.pick(chosen))
                 sides.append(side)
                 numbers.append(of_rows if chosen is None else of_rows[chosen])
@@ -85,7 +85,7 @@ class DiskMerges:
         found = []
         for place, child in enumerate(operator.node):
             side = self._tree.sides[child]
-            held, _ = side.in_groups(groups & with_memory)
+            held, _ = in_groups(side, groups & with_memory)
             parts = [
                 (_conformed(read[p], side.payload.schema), g.number)
                 for g in generations

@@ -30,7 +30,8 @@ from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found
 from braided.engine.sides.freeing import free_at_once, give_back
-from braided.engine.sides.side import Rows, SideState, group_of
+from braided.engine.sides.groups import group_of
+from braided.engine.sides.side import Rows, SideState
 from braided.engine.spill import saving
 from braided.engine.spill.disk import Disk, all_inputs
 from braided.engine.spill.disk_merges import DiskMerges

@@ -10,7 +10,8 @@ import numpy as np
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Tree
-from braided.engine.sides.side import Rows, SideState, group_of
+from braided.engine.sides.groups import group_of, groups_at, rows_by_group
+from braided.engine.sides.side import Rows, SideState
 from braided.engine.spill.group_counts import GroupCounts
 from braided.policies.arrays import Int64s
 from braided.policies.flush.question import Floats, Groups
@@ -57,7 +58,7 @@ class GroupStatistics:
 
     def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
         """An operator has found combinations; what the last one finds came of groups of all others."""
-        groups = sides[0].groups_at(positions[0], self._bits)
+        groups = groups_at(sides[0], positions[0], self._bits)
         self._counts[operator].found(groups)
         root = self._tree.root
         if operator != root.number:
@@ -87,7 +88,7 @@ class GroupStatistics:
         """Rows in memory by input and group."""
         sides = [self._tree.sides.get(child) for child in operator.node]
         none = np.zeros(1 << self._bits)
-        return np.array([none if s is None else s.rows_by_group(self._bits) for s in sides], np.float64)
+        return np.array([none if s is None else rows_by_group(s, self._bits) for s in sides], np.float64)
 
     def bytes_of(self, operator: Operator, rows: Any) -> Floats:
         """About how many bytes groups take in memory, of rows by input and group."""

@@ -31,6 +31,7 @@ import numpy as np
 from braided.engine.kernels.probe import BLOCK_ROWS, enumerate_combinations
 from braided.engine.kernels.tables import EVERYONE, FIRST, SEEN, SIDE_COLUMNS, TALLY_COLUMNS, level_rows
 from braided.engine.operators.mjoin import Positions
+from braided.engine.sides.groups import groups_at
 from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int64s
 from braided.query.bounds import Bounds
@@ -67,9 +68,9 @@ def apart(
     search = _Search(bounds, sides, most_rows)
     whole = [0] * len(sides), [side.count for side in sides]
     for found in (*search.found(0, *whole), *search.rest()):
-        born = np.max([side.born_at(at) for side, at in zip(sides, found, strict=True)], axis=0)
+        born = np.max([side.columns.at("born", at) for side, at in zip(sides, found, strict=True)], axis=0)
         left = np.min([gone[at] for gone, at in zip(departed, found, strict=True)], axis=0)
-        owed = (born >= left) & (born > merged[sides[0].groups_at(found[0], bits)])
+        owed = (born >= left) & (born > merged[groups_at(sides[0], found[0], bits)])
         if owed.any():
             yield np.ascontiguousarray(found[:, owed])
 

@@ -45,12 +45,14 @@ import pyarrow as pa
 from braided.engine.engine import Engine
 from braided.engine.folders import Folder
 from braided.engine.kernels.checksum import checksum
+from braided.engine.sides.columns import Allocate
+from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw
 from braided.engine.sides.payload import Chunk
-from braided.engine.sides.side import Allocate, Frozen, Mark, SideState
+from braided.engine.sides.side import Mark, Reason, SideState
 from braided.spark.plan import ArenaPlan
 from braided.spark.storage.folders import bucket_folder
 
-FORMAT = 6
+FORMAT = 7
 _HEADER, _LOCK = "header", "lock"
 
 
@@ -183,11 +185,11 @@ class Arena:
         return name if reference is not None and reference() is array else None
 
     def _freeze(self, side: SideState) -> dict[str, Any]:
-        side.adopt({what: self._placed(side.name, what, array) for what, array in side.arrays.items()})
-        numbers = dataclasses.asdict(side.frozen())
+        adopt(side, {what: self._placed(side.name, what, array) for what, array in arrays_of(side).items()})
+        numbers = frozen(side)
         arrays = {
             what: [self._file_of(array), len(array), array.dtype.str, _sum(what, array, numbers)]
-            for what, array in side.arrays.items()
+            for what, array in arrays_of(side).items()
         }
         chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
         return {"side": numbers, "arrays": arrays, "chunks": chunks}
@@ -233,7 +235,7 @@ class Arena:
             if _sum(what, arrays[what], said["side"]) != total:
                 raise ValueError(f"{name} is damaged")
         chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
-        side.thaw(Frozen(**said["side"]), arrays, chunks)
+        thaw(side, said["side"], arrays, chunks)
 
     def _read(self, side: SideState, start: int, name: str, rows: int, seal: list[int]) -> Chunk:
         data = self._mapped(name)
@@ -282,7 +284,8 @@ def _moved(engine: Engine) -> bool:
     """Whether this batch cannot be undone: something was made anew, or rows were purged."""
     sides = engine.tree.sides.values()
     return bool(engine.tree.rebuilt) or any(
-        side.purges and (side.renumbered or side.purged_rows) for side in sides
+        side.purges and (side.renumbered or side.forgotten[Reason.PURGE] or side.forgotten[Reason.FLUSH])
+        for side in sides
     )
 
 

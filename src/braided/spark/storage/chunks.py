@@ -84,7 +84,7 @@ class Chunks:
             self.remove(chunks, list(chunks))
             entered = side.first
         self._append_from(chunks, side, entered)
-        flags = side.gone_flags()
+        flags = side.columns.held("gone")
         gone = []
         for chunk in chunks:
             _note_gone(chunk, side, flags)

@@ -1,0 +1,47 @@
+"""A side's count window: when each of its rows leaves it, because enough newer ones have come.
+
+`leaves` of a row is kept while rows come in order of time (see `kernels.counting`). After rows were taken
+back or got new positions, all rows held are counted again: those that were forgotten had left the window and
+are older than all that are inside, so they count for none of them.
+"""
+
+from __future__ import annotations
+
+from braided.engine.kernels import counting
+from braided.engine.sides.columns import CHECK, LEAVES, RANKS, Columns
+from braided.policies.arrays import Bools, Int32s, Int64s
+from braided.query.windows import CountWindow
+
+COLUMNS = (CHECK, RANKS, LEAVES)
+
+
+class Counted:
+    """The count window over the columns of a side."""
+
+    def __init__(self, window: CountWindow, columns: Columns) -> None:
+        self._window, self._columns = window, columns
+        self._entered = 0  # rows ever entered, of a window per stream
+
+    def enter(self, start: int, stop: int) -> None:
+        """Count rows that are linked already."""
+        c, rows = self._columns, self._window.rows
+        own = c["ranks"], c["leaves"], c.base, c.first, start, stop, rows
+        if self._window.per == "stream":
+            counting.count_in_stream(c["time"], *own, self._entered)
+            self._entered += stop - start
+        else:
+            counting.count_in_key(c["hash"], c["check"], c["time"], c["link"], *own)
+
+    def restart(self) -> None:
+        """Count all rows held again."""
+        self._entered = 0
+        self.enter(self._columns.first, self._columns.count)
+
+    def left(self) -> Bools:
+        """Which rows held have left the window, and so for every time to come."""
+        left: Bools = self._columns.held("leaves") != counting.NEVER
+        return left
+
+    def inside(self, positions: Int32s, now: Int64s, keep: Bools) -> None:
+        """Clear `keep` where a row is out of the window at a time."""
+        counting.inside_window(positions, now, self._columns["leaves"], self._columns.base, keep)

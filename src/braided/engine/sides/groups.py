@@ -1,0 +1,67 @@
+"""Partition groups: the same hash slice of every input of an operator, by the highest bits of the hash."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from braided.engine.sides.side import Reason, Rows, SideState, turned
+from braided.policies.arrays import Bools, Int32s, Int64s
+
+
+def group_of(hashes: Int64s, bits: int) -> Int64s:
+    """The partition groups of hashes: their highest bits, like slots of the index."""
+    return (hashes.view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
+
+
+def by_group(groups: Int64s) -> Int64s:
+    """The order of rows by their partition groups; short numbers are sorted by counting."""
+    return np.argsort(groups.astype(np.uint16), kind="stable")
+
+
+def groups_at(side: SideState, positions: Int32s, bits: int) -> Int64s:
+    """The partition groups of some rows."""
+    hashes = side.columns.at("hash", positions)
+    return group_of(turned(hashes, 64 - side.turned) if side.turned else hashes, bits)
+
+
+def rows_by_group(side: SideState, bits: int) -> Int64s:
+    """How many rows that may be found are in each of the `1 << bits` partition groups."""
+    groups = group_of(side.columns.held("hash"), bits)
+    return np.bincount(groups[_findable(side)], minlength=1 << bits)
+
+
+def in_groups(side: SideState, chosen: Bools) -> tuple[Rows, Int64s]:
+    """The rows of some groups, ordered by group, and where each group begins, and the end."""
+    positions, groups = _of_groups(side, chosen)
+    order = by_group(groups)
+    positions, groups = positions[order], groups[order]
+    c, payload = side.columns, side.payload
+    batch = pa.RecordBatch.from_arrays(
+        payload.gather(positions, range(len(payload.schema))), schema=payload.schema
+    )
+    at = positions - c.base
+    added = {name: c.brought(column, at) for name, column in _ADDED.items()}
+    bounds = np.searchsorted(groups, np.append(np.flatnonzero(chosen), len(chosen)))
+    return Rows(batch, c["hash"][at], c["time"][at], **added), bounds
+
+
+def drop_groups(side: SideState, chosen: Bools) -> int:
+    """Forget all rows of some groups, which are on disk; how many."""
+    return side.forget(_of_groups(side, chosen)[0], Reason.FLUSH)
+
+
+_ADDED = {"checks": "check", "ends": "ends", "born": "born"}
+
+
+def _of_groups(side: SideState, chosen: Bools) -> tuple[Int64s, Int64s]:
+    """Positions and groups of the rows that may be found, of some groups."""
+    groups = group_of(side.columns.held("hash"), (len(chosen) - 1).bit_length())
+    places = np.flatnonzero(chosen[groups] & _findable(side))
+    return places + side.first, groups[places]
+
+
+def _findable(side: SideState) -> Bools:
+    """Which rows held have a key, and have not been purged or flushed."""
+    linked = side.index.linked()
+    return linked & ~side.columns.held("gone") if side.gone_rows else linked
