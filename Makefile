@@ -31,7 +31,7 @@ test: check docs
 	@mkdir -p build; \
 	$(BIN)/python -m pytest tests/spark benchmarks > build/spark-tests.txt 2>&1 & spark=$$!; \
 	nice $(BIN)/python -m pytest tests/local > build/local-tests.txt 2>&1 & local=$$!; \
-	nice $(BIN)/python -m pytest --ignore=tests/spark --ignore=tests/local --ignore=benchmarks; others=$$?; \
+	nice $(BIN)/python -m pytest tests src lab --ignore=tests/spark --ignore=tests/local; others=$$?; \
 	wait $$local; engine=$$?; cat build/local-tests.txt; \
 	wait $$spark; there=$$?; cat build/spark-tests.txt; \
 	[ $$others -eq 0 ] && [ $$engine -eq 0 ] && [ $$there -eq 0 ]

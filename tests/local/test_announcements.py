@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import braided as bd
-from braided.engine.promises import closures
+from braided.engine.promises import ledger
 from braided.testing import assert_same_bag, expected
 from tests.local.test_promises import access, keyed, workload
 from tests.promised import KINDS, batches_of, data_of, plainly
@@ -165,7 +165,7 @@ def test_a_key_is_announced_once_though_closed_keys_have_aged(key_type: str, res
 
 
 def test_announced_keys_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closures, "_MOST_ANNOUNCED", 16)
+    monkeypatch.setattr(ledger, "_MOST_ANNOUNCED", 16)
     streams = [bd.Stream(n, "k", time="t", window="1 us", punctuation="p") for n in "ab"]
     live, sizes = bd.LocalJoin(bd.JoinQuery(streams, emit_punctuations=True)), []
     for time in range(200):
