@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 import braided as bd
 from braided.engine.engine import Engine
+from braided.engine.kernels.tables import LOOKED, PROBES
 from braided.engine.promises.feature import Promises
 from braided.engine.promises.ledger import Ledger
 from braided.engine.promises.stored_keys import stored_keys
@@ -155,8 +156,8 @@ def _point(
     engine: Engine, seconds: float, inserted: int, purged: int, scanned: int
 ) -> npt.NDArray[np.float64]:
     learned = [operator.join.learned for operator in engine.tree.operators]
-    probes = sum(int(known.probes.sum()) for known in learned)
-    compared = sum(int(known.looked.sum()) for known in learned)
+    probes = sum(int(known.tallies[PROBES].sum()) for known in learned)
+    compared = sum(int(known.tallies[LOOKED].sum()) for known in learned)
     state = sum(stream.side.live_rows for stream in engine.streams if stream is not None)
     return np.array([engine.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64)
 

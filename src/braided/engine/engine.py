@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from braided.engine import report
 from braided.engine.calibration import machine_costs
-from braided.engine.features import Arrivals, Make, Step, Undo, features_of, outlasting
+from braided.engine.features import Arrivals, Feature, Make, Step, Undo, features_of, outlasting
 from braided.engine.intake import Arrival, Incoming, Intake, as_batch, joined_elsewhere, plain_schema
 from braided.engine.operators.layout import layout_of, output_of
 from braided.engine.operators.mjoin import Positions
@@ -94,7 +94,7 @@ class Engine:
             self.builder = (
                 Results(self.query, known, output, root.combining) if whole else Made(root.combining)
             )
-        self._undoing += [undo for learn in self.features.learn if (undo := learn()) is not None]
+        self._undoing += [undo for learn in self.features.of(Feature.learn) if (undo := learn()) is not None]
         for i, layout in enumerate(layouts):
             if layout is not None and self.streams[i] is None and self.joins(i):
                 self.streams[i] = self._stream_state(layout)
@@ -128,7 +128,9 @@ class Engine:
 
     def hidden(self, hashes: Int64s) -> Bools | None:
         """Of which keys rows may be held where sides do not see them; None: of none."""
-        several = [found for hidden in self.features.hidden if (found := hidden(hashes)) is not None]
+        several = [
+            found for hidden in self.features.of(Feature.hidden) if (found := hidden(hashes)) is not None
+        ]
         return functools.reduce(np.logical_or, several) if several else None
 
     def later(self, arrivals: Arrivals) -> Watermark:
@@ -147,7 +149,7 @@ class Engine:
 
     def retained(self) -> set[Plan]:
         """The inputs whose rows must not expire."""
-        return {node for retains in self.features.retains for node in retains()}
+        return {node for retains in self.features.of(Feature.retains) for node in retains()}
 
     # a batch
 
@@ -189,12 +191,12 @@ class Engine:
 
     def measured(self, seconds: float, ahead: float = 0.0) -> None:
         """The latest batch took this long; `ahead` is what others probed before it."""
-        for measured in self.features.measured:
+        for measured in self.features.of(Feature.measured):
             measured(seconds, self.watch.us("probing") / 1e6, self.probes, ahead)
 
     def make_room(self, arrivals: Arrivals) -> None:
         """Make room in memory, if a batch like this one is to be stored."""
-        for make_room in self.features.make_room:
+        for make_room in self.features.of(Feature.make_room):
             make_room(sum(_room(a.rows) for a in arrivals if a))
 
     def before(self, *, idle: bool = False, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
@@ -202,13 +204,13 @@ class Engine:
 
         If that batch is `idle`, it brings no rows.
         """
-        for work in self.features.work:
+        for work in self.features.of(Feature.work):
             for task in work(idle=idle):
                 yield self._run(self._nothing(work=task), piece_rows, eager=False)
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
         """The results that waited for the end of all streams, in steps like those before a batch."""
-        for finish in self.features.finish:
+        for finish in self.features.of(Feature.finish):
             for task in finish():
                 yield self._run(self._nothing(work=task), piece_rows, eager=False)
         last = Step([None] * len(self.streams), self.watermark.at_end())
@@ -218,7 +220,7 @@ class Engine:
         """Put saved rows back into a stream's side, once the newest times are set."""
         side = self.side(stream)
         assert side is not None
-        for refill in self.features.refill:
+        for refill in self.features.of(Feature.refill):
             pieces = refill(stream, pieces)
         for rows in pieces:
             side.append(rows)
@@ -267,26 +269,26 @@ class Engine:
         if share is None:
             rows = sum(len(a.rows) for a in arrivals if a)
             share = Share(0, rows, rows)
-        for admit in self.features.admit:
+        for admit in self.features.of(Feature.admit):
             arrivals = admit(arrivals, share, cores)
         return arrivals
 
     def _run(self, step: Step, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
         self.now_us = self.floors_us
-        for floors in self.features.floors:
+        for floors in self.features.of(Feature.floors):
             self.now_us = floors(step.later.clock_us)
         self._expire(step.arrivals)
         if not self.site.retried:
             self.make_room(step.arrivals)
-        for begin in self.features.begin:
+        for begin in self.features.of(Feature.begin):
             begin(step)
         before = self.tree.start()
-        self._undoing += [*self.features.undo, functools.partial(self.tree.undo, before)]
+        self._undoing += [*self.features.of(Feature.undo), functools.partial(self.tree.undo, before)]
         if isinstance(self.builder, Results):
             self.builder.oldest_us.clear()
         try:
             step.arriving = {**self._arriving(step.arrivals), **step.handed}
-            for enter in self.features.enter:
+            for enter in self.features.of(Feature.enter):
                 enter(step)
             for table in self.watch.each("probing", self._found(step, piece_rows, eager=eager)):
                 step.found += table.num_rows
@@ -296,7 +298,7 @@ class Engine:
             raise
         step.probes = self.probes = self.tree.done(before, step.arriving)
         self._commit(step)
-        for announce in self.features.announce:
+        for announce in self.features.of(Feature.announce):
             if (keys := announce()) is not None and isinstance(self.builder, Results):
                 yield self.builder.punctuations(keys)
 
@@ -328,13 +330,13 @@ class Engine:
         self.results += step.found
         self.watermark = step.later
         self._undoing = []
-        for commit in self.features.commit:
+        for commit in self.features.of(Feature.commit):
             commit(step)
         self.batches += step.batch
         with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
             if not self.site.retried:
                 self._expire(None)
-            for purge in self.features.purge:
+            for purge in self.features.of(Feature.purge):
                 purge(step)
 
     def _undo(self) -> None:
@@ -368,7 +370,7 @@ class Engine:
                     self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i))
             if self.watermark.us != NONE_US:
                 self.tree.expire(self.watermark.us, retained)
-        for expire in self.features.expire:
+        for expire in self.features.of(Feature.expire):
             expire()
 
     def _stream_state(self, layout: Any) -> StreamState:

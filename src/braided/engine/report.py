@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from braided.engine.features import Feature, Numbers
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.results import Results
 from braided.policies.statistics import (
@@ -20,23 +20,14 @@ if TYPE_CHECKING:
     from braided.engine.engine import Engine
 
 
-@dataclass
-class Counted:
-    """Numbers on their way into `Statistics`; features add theirs."""
-
-    join: dict[str, Any]
-    streams: list[dict[str, Any]]
-    intermediates: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
 def statistics(engine: Engine) -> Statistics:
     """An immutable picture of now."""
-    counted = Counted(
+    counted = Numbers(
         _of_join(engine),
         [_of_stream(engine, i) for i in range(len(engine.query.streams))],
         {name: dataclasses.asdict(s) for name, s in engine.tree.statistics().items()},
     )
-    for describe in engine.features.describe:
+    for describe in engine.features.of(Feature.describe):
         describe(counted)
     return Statistics(
         **counted.join,
@@ -64,7 +55,7 @@ def reasons(engine: Engine) -> Iterator[str]:
                 names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in fan_outs
             ]
             yield f"  probes {', then '.join(steps)}"
-    for of_feature in engine.features.reasons:
+    for of_feature in engine.features.of(Feature.reasons):
         yield from of_feature()
 
 
@@ -116,5 +107,5 @@ def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:
         plan = decided.plan
         if plan.driver == i:
             allowance = None if plan.allowed is None else round(plan.allowed[plan.order.index(j)])
-    probes, matches, same_key = (int(t[i, j]) for t in (learned.probes, learned.matches, learned.same_key))
+    probes, same_key, matches, *_ = learned.tallies[:, i, j].tolist()
     return HalfJoinStatistics(probes, matches, allowance, same_key)

@@ -98,7 +98,7 @@ def _load(engine: Engine, state: EngineState, *, rows: bool) -> None:
     if rows:
         _put_rows(engine, state, same=same)
     if same:
-        engine.tree.restore(numbers["learned"])
+        engine.tree.load(numbers["learned"])
     for feature in engine.features:
         feature.load(state, same_plan=same)
 
@@ -114,7 +114,7 @@ def _numbers(engine: Engine) -> dict[str, Any]:
         },
         "floors_us": [None if f == BOTTOMLESS_US else f for f in engine.floors_us],
         "plan": plain(engine.query.tree),
-        "learned": engine.tree.kept(),
+        "learned": engine.tree.save(),
         "results": engine.results,
         "batches": engine.batches,
         "ended": engine.watermark.ended,

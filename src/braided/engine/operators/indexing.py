@@ -13,9 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from braided.engine.kernels import tables
 from braided.engine.kernels.index import last_fall
 from braided.engine.kernels.probe import BLOCK_ROWS
-from braided.engine.operators.mjoin import SIDE_MEMORIES, Learned
+from braided.engine.operators.learned import SIDE_MEMORIES, Learned
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
@@ -66,15 +67,13 @@ def learn(
     if all(isinstance(policies.index(i), Fixed) for i in range(len(sides))):
         return
     everything = sum(arrived)
-    counts = [
-        (getattr(learned, n) - getattr(before, n)).sum(axis=0).tolist()
-        for n in ("probes", "offered", "looked", "same_key")
-    ]
+    fresh = (learned.tallies - before.tallies).sum(axis=1).tolist()
+    counts = [fresh[n] for n in (tables.PROBES, tables.OFFERED, tables.LOOKED, tables.SAME_KEY)]
     for i, side in enumerate(sides):
         probes, offered, looked, same_key = (count[i] for count in counts)
         if side is not None and probes:
-            fresh = everything - arrived[i], probes, looked if side.index.scanned else offered, same_key
-            learned.memories[i] = learned.memories[i] * _FADING + fresh
+            now = everything - arrived[i], probes, looked if side.index.scanned else offered, same_key
+            learned.memories[i] = learned.memories[i] * _FADING + now
 
 
 def _expected(

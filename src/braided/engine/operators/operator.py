@@ -18,7 +18,8 @@ from braided.engine.operators import indexing
 from braided.engine.operators.combining import Combining
 from braided.engine.operators.inputs import Input, stored_rows
 from braided.engine.operators.layout import Layout, attribute_format, key_format_of
-from braided.engine.operators.mjoin import FlatJoin, Learned
+from braided.engine.operators.learned import Learned
+from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.keys import KeyFormat
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.choice import Policies

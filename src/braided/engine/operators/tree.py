@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from braided.engine.operators.inputs import Input, described, leaf
 from braided.engine.operators.layout import Layout, check_key_types
-from braided.engine.operators.mjoin import Buffer, Learned, Positions
+from braided.engine.operators.learned import Learned
+from braided.engine.operators.mjoin import Buffer, Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Allocate, in_memory
 from braided.engine.sides.side import Mark, Reason, Rows, SideState
@@ -182,20 +183,14 @@ class Tree:
 
     # from and to a checkpoint
 
-    def put(self, source: Input, pieces: Sequence[pa.RecordBatch]) -> None:
-        """Put saved intermediate rows back."""
-        for batch in pieces:
-            self.sides[source.node].append(self.entering(source, batch))
+    def save(self) -> list[dict[str, Any]]:
+        """What the operators have learned, as plain numbers."""
+        return [operator.join.learned.save() for operator in self.operators]
 
-    def kept(self) -> dict[str, Any]:
-        """What the operators have learned, as plain numbers; the last one's first."""
-        first, *others = (operator.join.learned.kept() for operator in self.operators[::-1])
-        return {**first, "operators": others}
-
-    def restore(self, kept: Mapping[str, Any]) -> None:
+    def load(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Go on from what was learned with the same plan."""
-        for operator, said in zip(self.operators[::-1], [kept, *kept.get("operators", ())], strict=True):
-            operator.join.restore(said)
+        for operator, learned in zip(self.operators, saved, strict=True):
+            operator.join.load(learned)
 
     def statistics(self) -> dict[str, IntermediateStatistics]:
         """Of the intermediates, by name."""

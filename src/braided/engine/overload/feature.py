@@ -16,7 +16,7 @@ from braided.engine.overload.rationing import Rationing
 from braided.engine.overload.regulation import Regulation
 from braided.engine.sides.side import BOTTOMLESS_US, Reason, SideState
 from braided.engine.site import Share
-from braided.engine.state import EngineState
+from braided.engine.state import EngineState, save_fields
 from braided.policies.arrays import Int64s
 from braided.policies.decisions import Rations, Turn
 from braided.query.plan_tree import Plan
@@ -34,7 +34,7 @@ class Overloading(Feature):
         self.rationing = rationing or Rationing(
             host.query, site.state_windows, wait=site.repeatable, part=site.part
         )
-        self._before = self.rationing.kept()
+        self._before = self.rationing.save()
 
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
         """Let in what the budget allows."""
@@ -70,7 +70,7 @@ class Overloading(Feature):
 
     def enter(self, step: Step) -> None:
         """Fit the allocation to the batch."""
-        self._before = self.rationing.kept()
+        self._before = self.rationing.save()
         self.rationing.begin(self.host.batches, self.host.tree, step.arriving)
 
     def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
@@ -84,7 +84,7 @@ class Overloading(Feature):
 
     def undo(self) -> None:
         """The budget is as it was."""
-        self.rationing.restore(self._before)
+        self.rationing.load(self._before)
 
     def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
         """A batch's time decides the budget of the next."""
@@ -92,15 +92,18 @@ class Overloading(Feature):
 
     def save(self, state: EngineState) -> None:
         """Budgets, and what is lacking."""
-        numbers = {"rationing": self.rationing.kept(), "regulation": self.regulation.kept()}
+        numbers = {
+            "rationing": self.rationing.save(),
+            "regulation": save_fields(self.regulation, Regulation.saved),
+        }
         state.put_feature(self.name, numbers)
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on; what was cut off stays so, with another budget or none."""
         numbers = state.feature(self.name)
         if numbers:
-            self.regulation.restore(numbers["regulation"])
-            self.rationing.restore(numbers["rationing"], same_plan=same_plan)
+            self.regulation.load(numbers["regulation"])
+            self.rationing.load(numbers["rationing"], same_plan=same_plan)
 
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:

@@ -36,6 +36,7 @@ from braided.engine.kernels.hashing import first_lot, lots
 from braided.engine.sides.keys import content_hashes
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.engine.site import Share
+from braided.engine.state import load_fields
 from braided.policies.allocation.input_rates import Arrivals as Waiting
 from braided.policies.allocation.input_rates import let_in
 from braided.policies.arrays import Bools, Int64s
@@ -49,6 +50,8 @@ _NOTHING = np.zeros(0, np.int64)
 
 class Regulation:
     """Which rows a query's `Overload` lets in, and how far back windows reach."""
+
+    saved = ("rates", "held_rows", "cut_rows")
 
     def __init__(self, host: Host) -> None:
         query, self._host = host.query, host
@@ -121,15 +124,9 @@ class Regulation:
                 self.held_rows[i] = live[i] - gone
                 self.cut_rows[i] += gone
 
-    def kept(self) -> dict[str, Any]:
-        """As plain numbers, for a checkpoint."""
-        names = ("rates", "held_rows", "cut_rows")
-        return {name: list(getattr(self, name)) for name in names}
-
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from kept numbers."""
-        for name, values in kept.items():
-            setattr(self, name, list(values))
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on from saved numbers."""
+        load_fields(self, self.saved, saved)
         if self._state_rows is None:
             self.held_rows = [None] * len(self.held_rows)
 

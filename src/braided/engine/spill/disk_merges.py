@@ -13,7 +13,7 @@ from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found, Tree
 from braided.engine.sides.columns import BORN, ENDS
 from braided.engine.sides.groups import group_of, in_groups
-from braided.engine.sides.side import Rows, SideState
+from braided.engine.sides.side import Rows, SideState, concat_rows
 from braided.engine.sides.storable import conform
 from braided.engine.spill.disk import Disk
 from braided.engine.spill.generations import by_number
@@ -93,7 +93,7 @@ class DiskMerges:
             ]
             parts.append((held, _IN_MEMORY))
             rows, numbers = [r for r, _ in parts], [n for _, n in parts]
-            found.append((_together(rows), np.repeat(np.array(numbers, np.int64), [len(r) for r in rows])))
+            found.append((concat_rows(rows), np.repeat(np.array(numbers, np.int64), [len(r) for r in rows])))
         return found
 
     def _owed_by(
@@ -112,21 +112,6 @@ class DiskMerges:
 def _conformed(rows: Rows, schema: pa.Schema) -> Rows:
     """Rows in today's columns."""
     return dataclasses.replace(rows, batch=conform(rows.batch, schema))
-
-
-def _together(parts: list[Rows]) -> Rows:
-    """Rows of several pieces as one; at least one. A side that never had rows does not know all they have."""
-    parts = [p for p in parts if len(p)] or parts[:1]
-    if len(parts) == 1:
-        return parts[0]
-
-    def of(name: str) -> object:
-        values = [getattr(p, name) for p in parts]
-        return None if values[0] is None else np.concatenate(values)
-
-    batch = pa.concat_batches([p.batch for p in parts])
-    arrays = {name: of(name) for name in ("hashes", "times", "checks", "ends", "born")}
-    return Rows(batch, **arrays)  # type: ignore[arg-type]
 
 
 def _slice(rows: Rows, bits: int, slices: int, number: int) -> Bools | None:
