@@ -9,9 +9,9 @@ import pytest
 import braided as bd
 from braided.engine import snapshot
 from braided.engine.engine import Engine
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.overload.freshening import Freshening
 from braided.engine.site import Site
-from braided.engine.state import load_fields, save_fields
 from braided.policies.freshness import FreshnessPlan
 from braided.query.plan_tree import Plan
 

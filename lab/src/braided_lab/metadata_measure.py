@@ -26,7 +26,7 @@ from braided.engine.kernels.tables import LOOKED, PROBES
 from braided.engine.promises.feature import Promises
 from braided.engine.promises.ledger import Ledger
 from braided.engine.promises.stored_keys import stored_keys
-from braided.engine.sides.closed_keys import Keys
+from braided.engine.sides.keys import Keys
 from braided.engine.site import Site
 from braided.query.tuning import Index
 from braided_lab.news import ACCESS, NEWS

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class Engine:
         policies = self.site.policies or functools.partial(policies_for, query, machine_costs)
         self.tree = Tree(query, policies, self.site.allocate, self.site.subplan)
         self.watch = Stopwatch()  # of the latest batch
-        self.watermark = Watermark([s.lateness_us for s in query.streams])
+        self.watermark = Watermark(tuple(s.lateness_us for s in query.streams), (None,) * len(query.streams))
         self.floors_us = [BOTTOMLESS_US] * len(query.streams)
         self.now_us = self.floors_us
         self.counters = [Counters() for _ in query.streams]
@@ -204,15 +204,13 @@ class Engine:
 
         If that batch is `idle`, it brings no rows.
         """
-        for work in self.features.of(Feature.work):
-            for task in work(idle=idle):
-                yield self._run(self._nothing(work=task), piece_rows, eager=False)
+        works = self.features.of(Feature.work)
+        yield from self._steps((task for work in works for task in work(idle=idle)), piece_rows)
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
         """The results that waited for the end of all streams, in steps like those before a batch."""
-        for finish in self.features.of(Feature.finish):
-            for task in finish():
-                yield self._run(self._nothing(work=task), piece_rows, eager=False)
+        finishes = self.features.of(Feature.finish)
+        yield from self._steps((task for finish in finishes for task in finish()), piece_rows)
         last = Step([None] * len(self.streams), self.watermark.at_end())
         yield self._run(last, piece_rows, eager=False)
 
@@ -241,9 +239,11 @@ class Engine:
 
     # parts of the above
 
-    def _nothing(self, work: Any) -> Step:
-        """A step between batches."""
-        return Step([None] * len(self.streams), self.watermark, batch=False, work=work)
+    def _steps(self, tasks: Iterable[Any], piece_rows: int) -> Iterator[Iterator[pa.Table]]:
+        """Steps between batches, one for each task of a feature."""
+        for task in tasks:
+            step = Step([None] * len(self.streams), self.watermark, batch=False, work=task)
+            yield self._run(step, piece_rows, eager=False)
 
     def _read(self, name: str, data: Any) -> pa.RecordBatch | Incoming:
         i = self.number(name)
@@ -376,14 +376,7 @@ class Engine:
     def _stream_state(self, layout: Any) -> StreamState:
         keys = self.tree.above(layout.stream.name).keys
         assert keys is not None
-        intake = Intake(
-            layout,
-            keys,
-            windowed=self.query.windowed,
-            promises=self.query.promises,
-            announces=self.query.emit_punctuations,
-        )
-        return StreamState(layout, intake, self.tree.sides[layout.stream.name])
+        return StreamState(layout, Intake(self.query, layout, keys), self.tree.sides[layout.stream.name])
 
 
 def _gathered(pieces: Iterator[Found], piece_rows: int) -> Iterator[Found]:

@@ -86,14 +86,13 @@ def _load(engine: Engine, state: EngineState, *, rows: bool) -> None:
     }
     engine.learn(schemas)
     for i, name in enumerate(names):
-        of_stream = numbers["streams"][name]
-        engine.counters[i] = Counters(**of_stream["counters"])
-        engine.watermark.newest_us[i] = of_stream["newest_us"]
+        engine.counters[i] = Counters(**numbers["streams"][name]["counters"])
         if (late := state.parts.get(f"stream/{name}/late")) is not None:
             engine.late[i] = list(late.batches)
     engine.floors_us = [BOTTOMLESS_US if f is None else f for f in numbers["floors_us"]]
     engine.results, engine.batches = numbers["results"], numbers["batches"]
-    engine.watermark.ended = numbers["ended"]
+    newest_us = tuple(numbers["streams"][name]["newest_us"] for name in names)
+    engine.watermark = dataclasses.replace(engine.watermark, newest_us=newest_us, ended=numbers["ended"])
     same = same_plan(engine, state)
     if rows:
         _put_rows(engine, state, same=same)

@@ -11,7 +11,6 @@ Numbers are plain JSON. Each feature has its own under `features`, by name.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -106,18 +105,6 @@ class EngineState:
     def put_feature(self, name: str, numbers: Mapping[str, Any]) -> None:
         """Save a feature's numbers."""
         self.numbers.setdefault("features", {})[name] = dict(numbers)
-
-
-def save_fields(of: object, names: Iterable[str]) -> dict[str, Any]:
-    """Some fields of an object as plain values, by name."""
-    values = {name: getattr(of, name) for name in names}
-    return {name: v.tolist() if isinstance(v, np.ndarray) else copy.copy(v) for name, v in values.items()}
-
-
-def load_fields(of: object, names: Iterable[str], saved: Mapping[str, Any]) -> None:
-    """Set fields to what `save_fields` saved."""
-    for name in names:
-        setattr(of, name, copy.copy(saved[name]))
 
 
 def rows_of_stream(name: str) -> str:

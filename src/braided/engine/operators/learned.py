@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.kernels.tables import PROBES, TALLY_COLUMNS
-from braided.engine.state import load_fields, save_fields
 from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
 from braided.policies.decisions import Choice, ProbePlan, Turn

@@ -37,10 +37,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.overload import background
 from braided.engine.overload.background import Task
 from braided.engine.overload.monitor import Monitor, Numbers
-from braided.engine.state import load_fields, save_fields
 from braided.policies.allocation import jaqpot
 from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocate, Allocation, Question, at_half_joins

@@ -11,12 +11,13 @@ from collections.abc import Collection
 import numpy as np
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step
+from braided.engine.fields import save_fields
 from braided.engine.operators.inputs import Input
 from braided.engine.overload.rationing import Rationing
 from braided.engine.overload.regulation import Regulation
 from braided.engine.sides.side import BOTTOMLESS_US, Reason, SideState
 from braided.engine.site import Share
-from braided.engine.state import EngineState, save_fields
+from braided.engine.state import EngineState
 from braided.policies.arrays import Int64s
 from braided.policies.decisions import Rations, Turn
 from braided.query.plan_tree import Plan

@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.operators.rebuilding import rebuild, rebuild_probes
 from braided.engine.operators.tree import Arriving, Tree
 from braided.engine.overload.adaptation import Adaptation
 from braided.engine.overload.freshening import Freshening, freshening_of
 from braided.engine.site import Part, Share
-from braided.engine.state import load_fields, save_fields
 from braided.policies import pacing
 from braided.policies.allocation.question import Question
 from braided.policies.decisions import Rations, Turn

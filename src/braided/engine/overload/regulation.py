@@ -31,12 +31,12 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.features import Arrivals, Host
+from braided.engine.fields import load_fields
 from braided.engine.intake import Arrival
 from braided.engine.kernels.hashing import first_lot, lots
 from braided.engine.sides.keys import content_hashes
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.engine.site import Share
-from braided.engine.state import load_fields
 from braided.policies.allocation.input_rates import Arrivals as Waiting
 from braided.policies.allocation.input_rates import let_in
 from braided.policies.arrays import Bools, Int64s

@@ -16,7 +16,6 @@ from braided.engine.sides.groups import group_of, in_groups
 from braided.engine.sides.side import Rows, SideState, concat_rows
 from braided.engine.sides.storable import conform
 from braided.engine.spill.disk import Disk
-from braided.engine.spill.generations import by_number
 from braided.engine.spill.merging import across, apart
 from braided.policies.arrays import Bools, Int64s
 
@@ -80,12 +79,12 @@ class DiskMerges:
 
     def read(self, operator: Operator, groups: Bools, *, with_memory: bool) -> list[tuple[Rows, Int64s]]:
         """By input: rows of some groups, generation by generation, and the numbers of their generations."""
-        generations = by_number(self._disk.generations[operator.number], np.flatnonzero(groups))
+        generations = self._disk.generations[operator.number].by_number(np.flatnonzero(groups))
         read = self._disk.store.read(p for g in generations for pieces in g.pieces for p in pieces)
         found = []
         for place, child in enumerate(operator.node):
             side = self._tree.sides[child]
-            held, _ = in_groups(side, groups & with_memory)
+            held = in_groups(side, groups & with_memory)
             parts = [
                 (_conformed(read[p], side.payload.schema), g.number)
                 for g in generations

@@ -83,7 +83,7 @@ class DiskPhase:
             return owed
         on_disk = self._disk.generations[operator.number].rows.astype(np.float64)
         held = self._disk.statistics.held(operator)
-        unique = self._disk.statistics.unique(operator.number)
+        unique = self._disk.statistics.of[operator.number].unique()
         if self.along:
             return owed + owed_after_flush(on_disk, held, unique)
         same_key = unique ** (len(held) - 1)

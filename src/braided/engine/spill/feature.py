@@ -251,7 +251,8 @@ class Spilling(Feature):
         if self.host.site.retried and step.work is None:
             self._tasks = self._planned(step)
         if step.batch:
-            self.disk.statistics.batch()
+            for counts in self.disk.statistics.of:
+                counts.batch()
         self.merges.rows, self.merges.seconds = 0, 0.0
         self.disk.tick += 1
         for side in self.tree.sides.values():
@@ -335,8 +336,9 @@ class Spilling(Feature):
         task.rewritten = task.groups & crowded
         task.pieces = self.disk.write(operator, all_inputs(operator, task.groups & ~crowded))
         if task.rewritten.any():
-            for place, (rows, _) in enumerate(self.merges.read(operator, task.rewritten, with_memory=True)):
-                task.pieces[place] |= self.disk.write_rows(operator.node[place], rows)
+            read = self.merges.read(operator, task.rewritten, with_memory=True)
+            rewritten = self.disk.write_rows(operator, [rows for rows, _ in read])
+            task.pieces = [of_input | more for of_input, more in zip(task.pieces, rewritten, strict=True)]
 
     def _all_owed(self) -> Iterator[Tasks]:
         """All that is owed, from below; afterwards groups with rows on disk have none in memory."""

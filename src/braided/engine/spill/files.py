@@ -77,19 +77,15 @@ class Store(Protocol):
 
     def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Any]]:
         """Write several inputs' rows, ordered by group: a piece for each group."""
-        ...
 
     def read(self, pieces: Iterable[Any]) -> dict[Any, Rows]:
         """The rows of some pieces."""
-        ...
 
     def drop(self, pieces: Iterable[Any]) -> None:
         """Pieces are needed no more."""
-        ...
 
     def close(self) -> None:
         """Nothing is needed any more."""
-        ...
 
 
 @runtime_checkable
@@ -98,11 +94,9 @@ class LastingStore(Store, Protocol):
 
     def place(self, piece: Any) -> Any:
         """Where a piece lies, as plain values."""
-        ...
 
     def found(self, place: Any) -> Any:
         """The piece that lies at a place."""
-        ...
 
 
 class Spill:
