@@ -255,13 +255,11 @@ class Engine:
     def _judge(self, parts: Mapping[str, pa.RecordBatch | Incoming], *, borrow: bool) -> Arrivals:
         arrivals: list[Arrival | None] = [None] * len(self.streams)
         for name, part in parts.items():
-            i = self.number(name)
-            intake = self.intake(i)
-            if intake is None:
+            if (intake := self.intake(i := self.number(name))) is not None:
+                arrivals[i] = intake.read(part, self.watermark.us, borrow=borrow)
+            else:
                 assert isinstance(part, Incoming)
                 arrivals[i] = joined_elsewhere(part)
-            else:
-                arrivals[i] = intake.read(part, self.watermark.us, borrow=borrow)
         return arrivals
 
     def _admit(self, arrivals: Arrivals, share: Share | None, cores: int) -> Arrivals:

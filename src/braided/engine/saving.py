@@ -89,7 +89,7 @@ def _load(engine: Engine, state: EngineState, *, rows: bool) -> None:
         engine.counters[i] = Counters(**numbers["streams"][name]["counters"])
         if (late := state.parts.get(f"stream/{name}/late")) is not None:
             engine.late[i] = list(late.batches)
-    engine.floors_us = [BOTTOMLESS_US if f is None else f for f in numbers["floors_us"]]
+    engine.floors_us = list(numbers["floors_us"])
     engine.results, engine.batches = numbers["results"], numbers["batches"]
     newest_us = tuple(numbers["streams"][name]["newest_us"] for name in names)
     engine.watermark = dataclasses.replace(engine.watermark, newest_us=newest_us, ended=numbers["ended"])
@@ -111,7 +111,7 @@ def _numbers(engine: Engine) -> dict[str, Any]:
             }
             for i, name in enumerate(engine.query.names)
         },
-        "floors_us": [None if f == BOTTOMLESS_US else f for f in engine.floors_us],
+        "floors_us": engine.floors_us,
         "plan": plain(engine.query.tree),
         "learned": engine.tree.save(),
         "results": engine.results,

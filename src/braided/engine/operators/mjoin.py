@@ -70,14 +70,31 @@ class Buffer:
         return self.stop - self.start
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """What `combinations` was given."""
+
+    sides: Sequence[SideState]
+    buffers: Sequence[Buffer]
+    most_rows: int
+
+    @property
+    def rows(self) -> list[int]:
+        """New rows by stream."""
+        return [b.rows for b in self.buffers]
+
+    def seen_on_average(self) -> tuple[int, ...]:
+        """What a row is compared with: all that was stored, and on average half of what the batch brings."""
+        return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(self.sides, self.buffers, strict=True))
+
+
 class FlatJoin:
     """Enumerates the new combinations of a batch, driver stream by driver stream or row by row."""
 
     def __init__(self, bounds: Bounds, policies: Policies, number: int = 0) -> None:
         """`number` tells the operators of a plan apart, so that they draw different lots."""
         streams = len(bounds.matrix)
-        self.policies = policies
-        self._number = number
+        self.policies, self.bounds, self._number = policies, bounds, number
         self.learned = Learned.nothing(streams, policies)
         self._kernel = Search(bounds.matrix)
         self._sides = self._kernel.sides
@@ -108,20 +125,21 @@ class FlatJoin:
 
         With `ration` only some rows may probe: it is asked once, for the whole batch.
         """
-        if not any(b.rows for b in buffers):
+        batch = _Batch(sides, buffers, most_rows)
+        if not any(batch.rows):
             return
-        self.learned.seen_rows += [b.rows for b in buffers]
+        self.learned.seen_rows += batch.rows
         self.learned.batches += 1
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
         self._rations = None
         if ration is not None:
-            self._rations = ration(self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers)))
+            self._rations = ration(self._turn(batch.rows, batch.seen_on_average()))
         if isinstance(driver, RowPolicy):
-            yield from self._row_by_row(driver, sides, buffers, most_rows)
+            yield from self._row_by_row(driver, batch)
         else:
-            yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
+            yield from self._buffer_by_buffer(driver, batch)
 
     def known(self, waiting: Sequence[int], stored: Sequence[int]) -> tuple[Turn, dict[int, tuple[int, ...]]]:
         """What is known before a batch is stored, and the order in which each input's rows would probe."""
@@ -133,15 +151,9 @@ class FlatJoin:
             for i in range(len(waiting))
         }
 
-    def _buffer_by_buffer(
-        self,
-        driver: BufferPolicy,
-        sides: Sequence[SideState],
-        buffers: Sequence[Buffer],
-        most_rows: int,
-    ) -> Iterator[Positions]:
-        visible = [b.start for b in buffers]
-        waiting = [b.rows for b in buffers]
+    def _buffer_by_buffer(self, driver: BufferPolicy, batch: _Batch) -> Iterator[Positions]:
+        sides, buffers = batch.sides, batch.buffers
+        visible, waiting = [b.start for b in buffers], batch.rows
         decided: list[Decided] = []
         while any(waiting):
             stored = tuple(s.seen(v) for s, v in zip(sides, visible, strict=True))
@@ -157,19 +169,14 @@ class FlatJoin:
             else:
                 segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
                 before = self.learned.tallies.copy()
-                yield from self._search(segments, *self._orders(decided[-1:], sides, buffers), most_rows)
+                yield from self._search(segments, *self._orders(decided[-1:], batch), batch.most_rows)
                 self._learn(chosen, before, stored)
             waiting[chosen] = 0
             visible[chosen] = buffer.stop
         self.learned.turns = tuple(decided)
 
-    def _row_by_row(
-        self,
-        driver: RowPolicy,
-        sides: Sequence[SideState],
-        buffers: Sequence[Buffer],
-        most_rows: int,
-    ) -> Iterator[Positions]:
+    def _row_by_row(self, driver: RowPolicy, batch: _Batch) -> Iterator[Positions]:
+        sides, buffers = batch.sides, batch.buffers
         keys = [
             driver.keys(side.columns.between("time", b.start, b.stop))
             for side, b in zip(sides, buffers, strict=True)
@@ -177,18 +184,18 @@ class FlatJoin:
         limits = np.cumsum([len(k) for k in keys])
         taken = np.array([b.start for b in buffers], np.int64)
         stops = np.array([b.stop for b in buffers], np.int64)
-        stored = _seen_on_average(sides, buffers)
-        turn = self._turn([b.rows for b in buffers], stored)
+        stored = batch.seen_on_average()
+        turn = self._turn(batch.rows, stored)
         waiting = [i for i, b in enumerate(buffers) if b.rows]
         waiting.sort(key=lambda i: (keys[i][0], i))
         decided = [self._decide(i, turn, buffers[i], stops.tolist()) for i in waiting]
         segments = np.empty((_SEGMENTS, SEEN + len(sides)), np.int64)
         flat = np.concatenate(keys)
         before = self.learned.tallies.copy()
-        orders, rations = self._orders(decided, sides, buffers)
+        orders, rations = self._orders(decided, batch)
         while made := alternate(flat, limits, taken, stops, segments):
             self.learned.switches += made
-            yield from self._search(segments[:made], orders, rations, most_rows)
+            yield from self._search(segments[:made], orders, rations, batch.most_rows)
         for i in waiting:
             self._learn(i, before, stored)
         self.learned.turns = tuple(decided)
@@ -237,9 +244,7 @@ class FlatJoin:
             self._out = np.empty((len(self._sides), rows), np.int32)
         return self._out
 
-    def _orders(
-        self, decided: Sequence[Decided], sides: Sequence[SideState], buffers: Sequence[Buffer]
-    ) -> tuple[Int64s, Int64s]:
+    def _orders(self, decided: Sequence[Decided], batch: _Batch) -> tuple[Int64s, Int64s]:
         """The plans of driver streams as the kernel takes them: orders, and who may probe."""
         orders, rations = self._kernel.plans()
         for plan in (d.plan for d in decided):
@@ -248,7 +253,7 @@ class FlatJoin:
                 start = first_lot(
                     self.policies.seed, (self.learned.batches * 8 + self._number) * 8 + plan.driver
                 )
-                lots_ = _lots(sides[plan.driver], buffers[plan.driver], start)
+                lots_ = _lots(batch.sides[plan.driver], batch.buffers[plan.driver], start)
                 later = [_largest_lot(share) for share in plan.shares[1:]]
                 rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0], start), *later
         return orders, rations
@@ -269,11 +274,6 @@ class FlatJoin:
             self.learned.driven_rows = done + int(before[here] + begun)
             if found:
                 yield out[:, :found].copy()
-
-
-def _seen_on_average(sides: Sequence[SideState], buffers: Sequence[Buffer]) -> tuple[int, ...]:
-    """What a row is compared with: all that was stored, and on average half of what the batch brings."""
-    return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
 
 
 def _lots(side: SideState, buffer: Buffer, start: int) -> Int64s:

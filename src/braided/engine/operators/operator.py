@@ -14,14 +14,12 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from braided.engine.operators import indexing
 from braided.engine.operators.combining import Combining
 from braided.engine.operators.inputs import Input, stored_rows
 from braided.engine.operators.layout import Layout, attribute_format, key_format_of
-from braided.engine.operators.learned import Learned
 from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.keys import KeyFormat
-from braided.engine.sides.side import Rows, SideState
+from braided.engine.sides.side import Rows
 from braided.policies.choice import Policies
 from braided.query.bounds import Bounds
 from braided.query.join_query import JoinQuery
@@ -67,17 +65,6 @@ class Operator:
                 if self._query.graph.has(attribute, self.node)
             }
             self.combining = Combining(self._query, self.node, known, formats)
-
-    def choose_indexes(self, sides: Sequence[SideState | None], arriving: Sequence[Rows | None]) -> None:
-        """Give every input the index for the rows that are about to be stored."""
-        indexing.choose(self.join.policies, self.join.learned, sides, arriving, self.bounds.matrix)
-
-    def remember(
-        self, before: Learned, sides: Sequence[SideState | None], arrived: Sequence[Rows | None]
-    ) -> None:
-        """A batch is done: remember what it asked of the inputs; `before` is what was known then."""
-        rows = [0 if r is None else len(r) for r in arrived]
-        indexing.learn(self.join.policies, self.join.learned, before, sides, rows)
 
     def entering(self, source: Input, batch: pa.RecordBatch, retention_us: Mapping[str, int]) -> Rows:
         """Intermediate rows of one of its inputs, keyed for this operator."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from braided.engine.operators import indexing
 from braided.engine.operators.inputs import Input, described, leaf
 from braided.engine.operators.layout import Layout, check_key_types
 from braided.engine.operators.learned import Learned
@@ -162,7 +163,7 @@ class Tree:
         probes = 0
         for operator, learned in zip(self.operators, before, strict=True):
             sides = [self.sides.get(child) for child in operator.node]
-            operator.remember(learned, sides, [arrived.get(child) for child in operator.node])
+            indexing.learn(operator.join, learned, sides, [arrived.get(child) for child in operator.node])
             probes += operator.join.learned.probed_since(learned)
         return probes
 
@@ -222,7 +223,7 @@ class Tree:
         """Store what arrives at an operator's inputs, and find what it completes."""
         sides = [self.sides.get(child) for child in operator.node]
         rows = [arriving.get(child) for child in operator.node]
-        operator.choose_indexes(sides, rows)
+        indexing.choose(operator.join, sides, rows)
         buffers = []
         for child, side, entering in zip(operator.node, sides, rows, strict=True):
             if side is None:

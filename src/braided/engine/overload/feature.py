@@ -30,11 +30,7 @@ class Overloading(Feature):
 
     def __init__(self, host: Host, rationing: Rationing | None = None) -> None:
         super().__init__(host)
-        site = host.site
-        self.regulation = Regulation(host)
-        self.rationing = rationing or Rationing(
-            host.query, site.state_windows, wait=site.repeatable, part=site.part
-        )
+        self.regulation, self.rationing = Regulation(host), rationing or Rationing(host)
         self._before = self.rationing.save()
 
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
@@ -63,16 +59,15 @@ class Overloading(Feature):
 
     def begin(self, step: Step) -> None:
         """Share budgets by the rows that count; make again what is lacking, if there is budget to spare."""
-        host = self.host
         if self.rationing.limited:
             self._tidy()
-        if self.rationing.catch_up(host.tree, host.watermark.us, host.floors_us) and self.rationing.limited:
+        if self.rationing.catch_up() and self.rationing.limited:
             self._tidy()
 
     def enter(self, step: Step) -> None:
         """Fit the allocation to the batch."""
         self._before = self.rationing.save()
-        self.rationing.begin(self.host.batches, self.host.tree, step.arriving)
+        self.rationing.begin(step.arriving)
 
     def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
         """Who may probe."""
@@ -80,7 +75,7 @@ class Overloading(Feature):
 
     def commit(self, step: Step) -> None:
         """Settle the budget, and cut windows to what may be stored."""
-        self.rationing.end(self.host.batches, step.probes, step.later.clock_us)
+        self.rationing.end(step.probes, step.later.clock_us)
         self.regulation.after(step.arrivals)
 
     def undo(self) -> None:

@@ -29,7 +29,6 @@ from collections.abc import Mapping
 
 from braided.policies.freshness import FreshnessPlan
 from braided.query.durations import to_text
-from braided.query.join_query import JoinQuery
 
 _WINDOW = 8
 _MILLISECOND_US = 1000
@@ -74,9 +73,3 @@ class Freshening:
             return "none"
         unit = 1 if self.step_us < _MILLISECOND_US else _MILLISECOND_US
         return to_text(math.ceil(batches * self.step_us / unit - 1e-6) * unit)
-
-
-def freshening_of(query: JoinQuery, *, windows: bool) -> Freshening:
-    """For a query's streams; without state windows there is nothing to keep fresh."""
-    bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
-    return Freshening(bounds if windows else {})

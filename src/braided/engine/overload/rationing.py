@@ -14,7 +14,7 @@ rationed batch is found. In a tree the intermediate rows that were not made then
 
 - the watermark has passed them: none can be newer than the newest time seen then, nor outlive the shortest
   retention of its components from there; or
-- budget that later batches have to spare has made them anew, from the stored rows of the streams.
+- budget that later batches have to spare has made them again, from the stored rows of the streams.
 
 Then the join is exact again, for every combination whose last row comes from there on.
 """
@@ -24,12 +24,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from braided.engine.features import Host
 from braided.engine.fields import load_fields, save_fields
 from braided.engine.operators.rebuilding import rebuild, rebuild_probes
-from braided.engine.operators.tree import Arriving, Tree
+from braided.engine.operators.tree import Arriving
 from braided.engine.overload.adaptation import Adaptation
-from braided.engine.overload.freshening import Freshening, freshening_of
-from braided.engine.site import Part, Share
+from braided.engine.overload.freshening import Freshening
+from braided.engine.site import Share
 from braided.policies import pacing
 from braided.policies.allocation.question import Question
 from braided.policies.decisions import Rations, Turn
@@ -38,7 +39,6 @@ from braided.policies.pacing import Measured, Pace
 from braided.policies.rationing import Known, model_of, rations_of
 from braided.policies.statistics import RationingStatistics
 from braided.query.durations import to_us
-from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves, operators
 
 _LEFT = 0.05  # of a budget, that a batch may leave to the next
@@ -48,25 +48,18 @@ _SAVED = ("credit", "exact_since", "spare", "lost", "too_old")
 class Rationing:
     """Applies a query's budget of probes."""
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        state_windows: Mapping[Plan, int] | None = None,
-        *,
-        wait: bool = False,
-        part: Part | None = None,
-    ) -> None:
-        """With `wait` nothing is analysed in the background, so that runs can be repeated."""
-        self._query, self._part = query, part or Part()
-        overload = query.overload
+    def __init__(self, host: Host) -> None:
+        self._host, self._query = host, host.query
+        query, overload = host.query, host.query.overload
         self.limited = overload is not None and overload.rations
         self._probes = overload.probes if overload is not None else None
         target = overload.target_batch if overload is not None else None
         self._target_seconds = None if target is None else to_us(target) / 1e6
-        self._windows = {node: float(rows) for node, rows in (state_windows or {}).items()}
+        self._windows = {node: float(rows) for node, rows in host.site.state_windows.items()}
         policy = overload.allocation if overload is not None and self.limited else "jaqpot"
-        self.adaptation = Adaptation(policy, wait=wait)
-        self._freshening = freshening_of(query, windows=bool(self._windows))
+        self.adaptation = Adaptation(policy, wait=host.site.repeatable)
+        bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
+        self._freshening = Freshening(bounds if self._windows else {})
         self.too_old = ""  # why bounds on age cannot be kept
         self.pace = Pace()
         self.credit = 0.0
@@ -87,7 +80,7 @@ class Rationing:
         """A batch is judged: these are this engine's rows of it, and so many engines run at a time."""
         self._share, self._cores = share, cores
 
-    def begin(self, batch: int, tree: Tree, arriving: Arriving) -> None:
+    def begin(self, arriving: Arriving) -> None:
         """A batch begins: fit the allocation to it."""
         self._rationed, self._allowances, self._lost_now = set(), None, 0.0
         if not self.limited or not any(rows for rows in arriving.values()):
@@ -95,11 +88,11 @@ class Rationing:
         self._budget = self._budget_now()
         if self._budget is None:
             return
-        self._known = known = tree.foreseen(arriving)
+        self._known = known = self._host.tree.foreseen(arriving)
         model = model_of(self._query.tree, known, self._windows)
         budget = max(0.0, self._budget + self.credit)
         bounds = self._freshening.bounds()
-        self.adaptation.begin(batch, Question(model, budget, bounds, settle=not self._windows))
+        self.adaptation.begin(self._host.batches, Question(model, budget, bounds, settle=not self._windows))
         self._allowances = self.adaptation.allowances(model, budget)
         full = predict(model)
         self._lost_now = full.output - predict(model, self._allowances).output
@@ -115,14 +108,16 @@ class Rationing:
             self._rationed.add(operator)
         return rations
 
-    def end(self, batch: int, probes: int, clock_us: int) -> None:
-        """A batch is done, with so many probes; `clock_us` is the newest time seen."""
+    def end(self, probes: int, clock_us: int) -> None:
+        """A batch is done, with this many probes; `clock_us` is the newest time seen."""
         if self._budget is not None and self._allowances is not None:
             left = self.credit + self._budget - probes
             saved = 0.0 if self._target_seconds is not None else _LEFT * self._budget
             self.credit = float(min(saved, max(-self._budget, left)))
-            self.adaptation.collect(batch)
-            self._freshen(clock_us)
+            self.adaptation.collect(self._host.batches)
+            self._freshening.batch_done(clock_us)
+            if self.adaptation.freshness is not None:  # there was an analysis since the state was loaded
+                self.too_old = self._freshening.problem(self.adaptation.freshness)
         if self._rationed:
             self.exact_since = None
             self.lost += self._lost_now
@@ -131,21 +126,22 @@ class Rationing:
                 if not self._rationed.isdisjoint(operators(node)):
                     self.lacking[node] = clock_us + self._lasting_us(node)
         elif self.exact_since is None and not self.lacking:
-            self.exact_since = batch
+            self.exact_since = self._host.batches
         self._allowances = None
 
-    def catch_up(self, tree: Tree, watermark_us: int, floors_us: list[int]) -> bool:
-        """Between batches: forget what is lacking no more; make it anew if there is budget to spare.
+    def catch_up(self) -> bool:
+        """Between batches: forget what is lacking no more; make it again if there is budget to spare.
 
-        Whether it was made anew.
+        Whether it was made again.
         """
+        tree, watermark_us = self._host.tree, self._host.watermark.us
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
             return False
         cost = sum(rebuild_probes(tree, node) for node in self.lacking)
         if self.limited and self.spare < cost:
             return False
-        rebuild(tree, floors_us, self.lacking)
+        rebuild(tree, self._host.floors_us, self.lacking)
         self.lacking = {}
         self.spare = 0.0
         return True
@@ -205,12 +201,6 @@ class Rationing:
 
     # parts of the above
 
-    def _freshen(self, clock_us: int) -> None:
-        """How far event time has come, and whether bounds on age can be kept."""
-        self._freshening.batch_done(clock_us)
-        if self.adaptation.freshness is not None:  # there was an analysis since the state was restored
-            self.too_old = self._freshening.problem(self.adaptation.freshness)
-
     def _budget_now(self) -> float | None:
         """This engine's probes in this batch; None: no limit."""
         if self._target_seconds is None:
@@ -221,7 +211,7 @@ class Rationing:
 
     def _own(self, budget: int) -> int:
         """This engine's part of a budget: by its rows of the batch, unless others probe that have waited."""
-        return self._part.of_budget(budget) if self._query.counts else self._share.of_budget(budget)
+        return self._host.site.part.of_budget(budget) if self._query.counts else self._share.of_budget(budget)
 
     def _lasting_us(self, node: Plan) -> int:
         """How long a row of an intermediate may be found after its newest time."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braided.engine.kernels import closing, hashing
-from braided.engine.sides.storable import to_storable
+from braided.engine.sides.storable import storable_type, to_storable
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
 from braided.query.stream import Stream
@@ -223,18 +223,22 @@ def _of_bytes(kind: str) -> bool:
     return kind in ("text", "binary") or kind.startswith(_FIXED)
 
 
+_KINDS = (
+    (pa.types.is_signed_integer, "signed"),
+    (pa.types.is_uint64, "unsigned"),
+    (pa.types.is_unsigned_integer, "small unsigned"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_large_string, "text"),
+    (pa.types.is_binary, "binary"),
+    (pa.types.is_large_binary, "binary"),
+)
+
+
 def _kind(type_: pa.DataType) -> str | None:
-    t = pa.types
-    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
-        return _kind(type_.value_type)
-    if t.is_signed_integer(type_):
-        return "signed"
-    if t.is_unsigned_integer(type_):
-        return "unsigned" if type_.bit_width == 64 else "small unsigned"
-    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
-        return "text"
-    if t.is_binary(type_) or t.is_large_binary(type_) or t.is_binary_view(type_):
-        return "binary"
+    t, type_ = pa.types, storable_type(type_)
+    for belongs, kind in _KINDS:
+        if belongs(type_):
+            return kind
     if t.is_fixed_size_binary(type_) or t.is_decimal(type_):
         return f"{_FIXED} {type_}"
     if t.is_boolean(type_) or t.is_floating(type_) or (t.is_temporal(type_) and type_.bit_width <= 64):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.features import Host
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.operators.tree import Found, Tree
+from braided.engine.operators.tree import Found
 from braided.engine.sides.columns import BORN, ENDS
 from braided.engine.sides.groups import group_of, in_groups
 from braided.engine.sides.side import Rows, SideState, concat_rows
@@ -27,9 +28,9 @@ _IN_MEMORY = 1 << 62  # the number of the generation to come
 class DiskMerges:
     """Merges of one join; how many there were, of how many rows, and how long they took."""
 
-    def __init__(self, disk: Disk, tree: Tree, clock: Callable[[], float], seed: int) -> None:
-        self._disk, self._tree, self._clock = disk, tree, clock
-        self._shuffle = np.random.default_rng(seed)
+    def __init__(self, disk: Disk, host: Host) -> None:
+        self._disk, self._tree, self._clock = disk, host.tree, host.site.clock
+        self._shuffle = np.random.default_rng(host.query.tuning.seed)
         self.number = 0
         self.rows, self.seconds = 0, 0.0  # since they were last set to nothing
 

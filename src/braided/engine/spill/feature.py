@@ -76,7 +76,7 @@ class Spilling(Feature):
         assert host.query.memory is not None
         self.memory, self.tree = host.query.memory, host.tree
         self.disk = Disk(host, host.site.store if store is None else store)
-        self.merges = DiskMerges(self.disk, self.tree, host.site.clock, host.query.tuning.seed)
+        self.merges = DiskMerges(self.disk, host)
         free_at_once()
         self.defers = self.memory.defer is not False  # or rows were restored that may owe something
         if self.defers and host.query.emit_punctuations:

@@ -38,7 +38,8 @@ def save(disk: Disk, state: EngineState) -> dict[str, Any]:
     if isinstance(disk.store, LastingStore):
         numbers["began"] = disk.statistics.began
         numbers["pieces"] = [
-            [_group(disk.store, group, g) for group, g in several] for several in disk.generations
+            [[group, [[disk.store.place(p) for p in i] for i in g.pieces], g.number] for group, g in several]
+            for several in disk.generations
         ]
         return numbers
     for number, generations in enumerate(disk.generations):
@@ -91,11 +92,6 @@ def check(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool)
             "this state was saved with another number of groups; go on with "
             f"bd.Memory(groups={numbers['groups']}), or start afresh"
         )
-
-
-def _group(store: LastingStore, group: int, generation: Generation) -> list[Any]:
-    pieces = [[store.place(p) for p in of_input] for of_input in generation.pieces]
-    return [group, pieces, generation.number]
 
 
 def _put_back(disk: Disk, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
