@@ -30,7 +30,6 @@ from braided.policies.choice import Policies
 from braided.policies.decisions import Rations, Turn
 from braided.policies.rationing import Known
 from braided.policies.statistics import IntermediateStatistics
-from braided.query.bounds import INFINITE_US
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, label, operators
 from braided.query.subplans import Subplan, whole
@@ -148,7 +147,7 @@ class Tree:
 
     def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
         """Intermediate rows as they arrive at the operator above."""
-        return self.above(source.node).entering(source, batch, self._retention_us)
+        return self.above(source.node).entering(source, batch)
 
     def undo(self, before: Sequence[Learned]) -> None:
         """Take back what was stored and learned in a batch that failed."""
@@ -256,11 +255,6 @@ class Tree:
         source = operator.combining.output
         made = pa.concat_batches(batches) if batches else no_rows(source.schema)
         return self.entering(source, made)
-
-    @functools.cached_property
-    def _retention_us(self) -> dict[str, int]:
-        bounds = self._query.bounds
-        return {name: min(INFINITE_US, bounds.retention_us(i)) for i, name in enumerate(self._query.names)}
 
     def _side(self, node: Plan, schema: pa.Schema) -> SideState:
         allocate = self._allocate(label(node)) if self._allocate else in_memory

@@ -192,13 +192,11 @@ def _only(arrival: Arrival, draws: Int64s, quota: int) -> Arrival:
     rows = arrival.rows
     if quota >= len(rows):
         return arrival
-    kept = _smallest(rows, draws, quota)
-    return dataclasses.replace(arrival, rows=rows.pick(kept), shed_rows=len(rows) - quota)
+    let_in = _smallest(rows, draws, quota) if quota else np.zeros(len(rows), np.bool_)
+    return dataclasses.replace(arrival, rows=rows.pick(let_in), shed_rows=len(rows) - quota)
 
 
 def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:
-    if not quota:
-        return np.zeros(len(rows), np.bool_)
     limit = np.partition(draws, quota - 1)[quota - 1]
     kept: Bools = draws < limit
     tied = np.flatnonzero(draws == limit)
