@@ -2,7 +2,7 @@
 
 The real kernels run over a grid of window sizes and numbers of keys; the costs are the non-negative figures
 that explain the times best, in relative terms. The file's name holds the processor and a digest of the
-kernels, so another machine or version measures anew. Without a place to write, a process measures for itself.
+kernels, so another machine or version measures again. Without a place to write, a process measures for itself.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Trial:
         self._out = np.zeros((2, 1 << 16), np.int32)
 
     def probe_seconds(self, start: int = 0, blocks: int = 1) -> float:
-        """Let the probing rows from a position on probe once, in so many blocks; how long it takes."""
+        """Let the probing rows from a position on probe once, in some blocks; how long it takes."""
         self.probing.describe(self._kernel.sides[0], 0)
         self.probed.describe(self._kernel.sides[1], self.probed.count)
         orders, rations = self._kernel.plans()

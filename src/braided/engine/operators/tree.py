@@ -70,7 +70,7 @@ class Tree:
         self.sides: dict[Plan, SideState] = {}
         self.inputs: dict[Plan, Input] = {}
         self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
-        self.rebuilt: set[Plan] = set()  # intermediates made anew since the state was last written
+        self.rebuilt: set[Plan] = set()  # intermediates made again since the state was last written
 
     @property
     def root(self) -> Operator:

@@ -77,7 +77,7 @@ class Rationing:
     # a batch
 
     def share(self, share: Share, cores: int = 1) -> None:
-        """A batch is judged: these are this engine's rows of it, and so many engines run at a time."""
+        """A batch is judged: these are this engine's rows of it, and `cores` engines run at a time."""
         self._share, self._cores = share, cores
 
     def begin(self, arriving: Arriving) -> None:

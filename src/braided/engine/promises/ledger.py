@@ -2,7 +2,7 @@
 
 A key that all streams are closed for is *done*: it is forgotten by each of them, and remembered once for all,
 because it may be closed again (a punctuation that is sent twice, or of a unique stream), and so that a row of
-it is noticed. Of keys that are done only so many are remembered: neighbours take no room, but others might.
+it is noticed. Of keys that are done only a number are remembered: neighbours take no room, but others might.
 """
 
 from __future__ import annotations

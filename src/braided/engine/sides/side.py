@@ -210,7 +210,7 @@ class SideState:
     # rows come
 
     def reserve(self, rows: int) -> Mark:
-        """Make room for so many rows; the mark undoes what is appended from here on."""
+        """Make room for some rows; the mark undoes what is appended from here on."""
         self._make_room(rows)
         return Mark(self.count, self.newest, self.fell, self.since_scan, self.payload.mark())
 

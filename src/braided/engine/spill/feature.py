@@ -157,7 +157,7 @@ class Spilling(Feature):
     # flushing
 
     def make_room(self, incoming: int) -> None:
-        """Flush, and give up rows that are gone, until so many bytes more fit; or take groups back."""
+        """Flush, and give up rows that are gone, until this many bytes more fit; or take groups back."""
         limit, held = self.memory.limit_bytes, self.held
         row_bytes = self.disk.statistics.row_bytes
         gone = sum(s.gone_rows * row_bytes[n] for n, s in self.tree.sides.items())
@@ -176,7 +176,7 @@ class Spilling(Feature):
             self.next = [self.phase.decide(idle=idle) if owing else None for idle in (False, True)]
 
     def _flush(self, size: float) -> None:
-        """Write the least useful groups to disk, so many bytes at least."""
+        """Write the least useful groups to disk, this many bytes at least."""
         plan = [self.phase.groups(o, with_rows=True) for o in self.tree.operators]
         chosen = registry.FLUSHES[self.memory.flush](plan, size)
         for operator in self.tree.operators:

@@ -108,7 +108,7 @@ class Spill:
         """Write a file of several inputs' rows that are ordered by group: a piece for each group.
 
         Of every input: its rows, where each group begins and the end, and the watermarks that rows do not
-        survive (None if they stay for ever).
+        survive (None if they stay).
         """
         file, sink = self._new_file()
         try:

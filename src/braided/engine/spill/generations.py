@@ -52,7 +52,7 @@ class Generations:
         return found
 
     def crowded(self, most: int) -> Bools:
-        """Which groups have an input of so many pieces or more."""
+        """Which groups have an input of at least this many pieces."""
         found = np.zeros(self.rows.shape[1], np.bool_)
         for group, generations in self._of.items():
             of_inputs = zip(*(g.pieces for g in generations), strict=True)
