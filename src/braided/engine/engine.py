@@ -78,7 +78,12 @@ class Engine:
     # what is known
 
     def learn(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Fix the schemas of streams; a schema that does not fit raises, and nothing is known of it."""
+        """Fix the schemas of streams for good."""
+        self._learn(schemas)
+        self._undoing = []
+
+    def _learn(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Fix the schemas of streams; if the step fails, they are forgotten."""
         if all(self.streams[self.number(name)] for name in schemas):
             return
         layouts = [s.layout if s else None for s in self.streams]
@@ -164,7 +169,7 @@ class Engine:
             parts = {name: self._read(name, data) for name, data in batch.items()}
             self._undoing = [self._remember()]
             try:
-                self.learn({n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)})
+                self._learn({n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)})
                 return self._admit(self._judge(parts, borrow=borrow), share, cores)
             except BaseException:
                 self._undo()
