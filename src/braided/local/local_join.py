@@ -36,7 +36,7 @@ class LocalJoin:
         self.query = query
         self._engine = Engine(query)
         self._schemas = check_schemas(schemas or {})
-        self._engine.learn(self._schemas)
+        self._engine.core.learn(self._schemas)
         self._unread: Iterator[pa.Table] | None = None
         self._held: list[pa.Table] = []
         self._ending = self._ended = False
@@ -44,7 +44,7 @@ class LocalJoin:
     @property
     def schema(self) -> pa.Schema:
         """The result's schema; it has no columns until every stream's schema is known."""
-        return self._engine.schema
+        return self._engine.core.schema
 
     def push(self, batch: Mapping[str, Any]) -> pa.Table:
         """Process a batch and return the new results as one table."""
@@ -107,9 +107,9 @@ class LocalJoin:
         They are held until this call.
         """
         handed = {}
-        for i, stream in enumerate(self._engine.streams):
+        for i, stream in enumerate(self._engine.core.streams):
             if stream is not None:
-                batches, self._engine.late[i] = self._engine.late[i], []
+                batches, self._engine.core.late[i] = self._engine.core.late[i], []
                 handed[stream.layout.stream.name] = pa.Table.from_batches(batches, stream.layout.schema)
         return handed
 
@@ -142,9 +142,9 @@ class LocalJoin:
         """Restore a saved state of the same query and return this join."""
         engine = Engine(self.query)
         snapshot.load(engine, data)
-        engine.learn(self._schemas)
+        engine.core.learn(self._schemas)
         self._engine, self._unread, self._held, self._ending = engine, None, [], False
-        self._ended = engine.watermark.ended
+        self._ended = engine.core.watermark.ended
         return self
 
     def _accept(self, call: str, batch: Mapping[str, Any]) -> Arrivals:

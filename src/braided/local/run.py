@@ -45,7 +45,7 @@ def run_local(
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
     whole = _whole(query, tables)
     engine = Engine(query, Site(repeatable=True))
-    engine.learn({name: batch.schema for name, batch in whole.items()})
+    engine.core.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
     spent = passed = 0.0
     if scheduling is None:
@@ -67,7 +67,7 @@ def run_local(
     if passed:
         _log.info("the CPU was idle for %.1f %% of the time between activations", 100 * (1 - spent / passed))
     _warn_of_late_rows(engine)
-    return pa.concat_tables(found) if found else no_results(engine.schema)
+    return pa.concat_tables(found) if found else no_results(engine.core.schema)
 
 
 def _scheduled(
@@ -98,7 +98,7 @@ def _whole(query: JoinQuery, tables: Mapping[str, Any]) -> dict[str, pa.RecordBa
 
 
 def _warn_of_late_rows(engine: Engine) -> None:
-    for stream, counters in zip(engine.query.streams, engine.counters, strict=True):
+    for stream, counters in zip(engine.query.streams, engine.core.counters, strict=True):
         if counters.late_rows:
             _log.warning(
                 "stream %r: %d of %d rows came too late and joined nothing; sort the table by %r, "

@@ -72,7 +72,7 @@ class Bucket:
             meta = stored.meta()
             engine = stored.engine(meta, arena)
         with watch.on("engine"):
-            received.check_complete(engine.watermark.newest_us)
+            received.check_complete(engine.core.watermark.newest_us)
             arrivals = engine.accept(
                 received.incoming(), borrow=True, share=received.share, cores=self._plan.cores
             )
@@ -105,7 +105,7 @@ class Bucket:
             rebuilds=stored.rebuilds,
             arena_hits=stored.hits,
         )
-        yield Found(report=report, leaves_us=engine.watermark.newest_us)
+        yield Found(report=report, leaves_us=engine.core.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:
         """How long the batch takes, for the budget of the next; no result of this one depends on it."""

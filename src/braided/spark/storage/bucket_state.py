@@ -67,7 +67,7 @@ class BucketState:
 
     def write(self, meta: Meta, engine: Engine, arrivals: Arrivals) -> None:
         """Write what the batch changed."""
-        for late in engine.late:  # the output has them
+        for late in engine.core.late:  # the output has them
             late.clear()
         state = saving.save(engine, arrivals)
         write_parts(self._chunks(meta), meta, state)
@@ -95,12 +95,12 @@ class BucketState:
             retried=True,
         )
         engine = Engine(query, site)
-        engine.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
+        engine.core.learn(dict(zip(query.names, self._plan.schemas, strict=True)))
         return engine
 
     def _place_chunks(self, engine: Engine, meta: Meta) -> None:
         """Say where the rows of chunks lie in the sides that were filled from them."""
-        for name, stream in zip(self._plan.query.names, engine.streams, strict=True):
+        for name, stream in zip(self._plan.query.names, engine.core.streams, strict=True):
             if stream is not None:
                 _place(meta.chunks_of(name), stream.side.first)
         for source, side in engine.tree.intermediates:
