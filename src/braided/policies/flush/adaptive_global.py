@@ -55,9 +55,8 @@ def expected_rows(
     arrived: Floats, everything: float, row_bytes: Sequence[float], wanted_bytes: float
 ) -> Floats:
     """Return the rows that arrive, by input and group, until they fill this number of bytes again."""
-    per_row = np.asarray(row_bytes, dtype=np.float64)[:, None]
-    share = arrived / everything if everything > 0 else np.zeros_like(arrived, dtype=np.float64)
-    return per(wanted_bytes * share, np.broadcast_to(per_row, share.shape))
+    share = per(arrived, np.array(everything))
+    return per(wanted_bytes * share, np.asarray(row_bytes, dtype=np.float64)[:, None])
 
 
 def expected_results(rows: Floats, new: Floats, unique: Floats) -> Floats:
