@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from braided.policies.plan_model import PlanModel, frozen
 from braided.query.plan_tree import HalfJoin, Plan
@@ -39,11 +39,10 @@ class Flow:
     """Rows per unit of time, and rows in states.
 
     `arrivals[node]` are rows that come into a stream's or an intermediate's state (its refill rate); the
-    root's are the results. `unused` is allowance without rows, `skipped` are rows without allowance.
+    root's are the results. `skipped` are rows without allowance.
     """
 
     probes: Mapping[HalfJoin, float]
-    unused: Mapping[HalfJoin, float]
     skipped: Mapping[HalfJoin, float]
     arrivals: Mapping[Plan, float]
     sizes: Mapping[Plan, float]
@@ -54,39 +53,6 @@ class Flow:
         """Probes in all."""
         return math.fsum(self.probes.values())
 
-    @property
-    def wasted(self) -> float:
-        """Allowance in all that no row could use."""
-        return math.fsum(self.unused.values())
-
-
-@dataclass
-class _Pass:
-    """One pass from the leaves to the root."""
-
-    model: PlanModel
-    allowances: Mapping[HalfJoin, float] | None
-    arrivals: dict[Plan, float]
-    sizes: dict[Plan, float]
-    probes: dict[HalfJoin, float] = field(default_factory=dict)
-    unused: dict[HalfJoin, float] = field(default_factory=dict)
-    skipped: dict[HalfJoin, float] = field(default_factory=dict)
-
-    def run_operator(self, operator: tuple[Plan, ...]) -> float:
-        """What an operator produces, all its inputs' directions together."""
-        return math.fsum(self.run_direction(direction) for direction in self.model.directions(operator))
-
-    def run_direction(self, direction: tuple[HalfJoin, ...]) -> float:
-        rows = self.arrivals[direction[0].driver]
-        for half_join in direction:
-            allowed = rows if self.allowances is None else self.allowances.get(half_join, 0.0)
-            probes = min(allowed, rows)
-            self.probes[half_join] = probes
-            self.unused[half_join] = allowed - probes
-            self.skipped[half_join] = rows - probes
-            rows = probes * self.model.selectivities[half_join] * self.sizes[half_join.probed]
-        return rows
-
 
 def predict(
     model: PlanModel, allowances: Mapping[HalfJoin, float] | None = None, *, settle: bool = False
@@ -95,16 +61,21 @@ def predict(
 
     A half-join that is not named may not be probed at all.
     """
-    run = _Pass(model, allowances, dict(model.rates.items()), dict(model.sizes))
+    arrivals: dict[Plan, float] = dict(model.rates.items())
+    sizes = dict(model.sizes)
+    probes: dict[HalfJoin, float] = {}
+    skipped: dict[HalfJoin, float] = {}
+
+    def produced(direction: tuple[HalfJoin, ...]) -> float:
+        rows = arrivals[direction[0].driver]
+        for half_join in direction:
+            probes[half_join] = rows if allowances is None else min(rows, allowances.get(half_join, 0.0))
+            skipped[half_join] = rows - probes[half_join]
+            rows = probes[half_join] * model.selectivities[half_join] * sizes[half_join.probed]
+        return rows
+
     for operator in model.operators:
-        run.arrivals[operator] = run.run_operator(operator)
+        arrivals[operator] = math.fsum(map(produced, model.directions(operator)))
         if settle and operator in model.settles and math.isfinite(model.lifetimes[operator]):
-            run.sizes[operator] = run.arrivals[operator] * model.lifetimes[operator]
-    return Flow(
-        frozen(run.probes),
-        frozen(run.unused),
-        frozen(run.skipped),
-        frozen(run.arrivals),
-        frozen(run.sizes),
-        run.arrivals[model.plan],
-    )
+            sizes[operator] = arrivals[operator] * model.lifetimes[operator]
+    return Flow(frozen(probes), frozen(skipped), frozen(arrivals), frozen(sizes), arrivals[model.plan])

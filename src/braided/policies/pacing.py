@@ -45,6 +45,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 _LEARNING = 0.4  # of a prediction's error, from batch to batch
 _ODD = 3.0
@@ -88,17 +89,14 @@ class Pace:
         """Return what a batch of this number of rows costs without any probe."""
         return self.fixed_seconds + self.seconds_a_row * rows
 
-    def kept(self) -> list[float]:
+    def kept(self) -> list[Any]:
         """As plain numbers, for a checkpoint."""
-        return [float(getattr(self, f.name)) for f in dataclasses.fields(self)]
+        return list(dataclasses.astuple(self))
 
     @classmethod
-    def restored(cls, kept: list[float]) -> Pace:
-        """Continue from saved numbers; without them, or with those of another version, start from nothing."""
-        if len(kept) != len(dataclasses.fields(cls)):
-            return cls()
-        batches, fixed, a_row, a_probe, most_rows, probes, odd = kept
-        return cls(int(batches), fixed, a_row, a_probe, most_rows, probes, bool(odd))
+    def restored(cls, kept: list[Any]) -> Pace:
+        """Continue from saved numbers; without them, start from nothing."""
+        return cls(*kept)
 
 
 def after(pace: Pace, batch: Measured) -> Pace:

@@ -50,7 +50,7 @@ def test_selectivity_best_as_corrected() -> None:
     answer = selectivity_best(FIGURE_10)
     assert allowed(answer) == pytest.approx([0, 50, 250, 0])
     assert outputs(answer) == pytest.approx((250, 1250))  # J7: the paper has 150 and 750, and 100 wasted
-    assert answer.expected.wasted == pytest.approx(0)
+    assert answer.spent - answer.expected.spent == pytest.approx(0)
 
 
 ALL = [equal_halfjoin, global_productivity, equal_best, selectivity_best]
