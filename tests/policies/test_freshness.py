@@ -74,10 +74,8 @@ def test_bounds_hold_in_every_feasible_plan(solver: Solver) -> None:
         assert found.feasible
         probes = dict.fromkeys(model.half_joins, 0.0)
         for path in model.paths:
-            for half_join, n in zip(
-                path.half_joins, path.divide(found.rows[path.stream] * path.cost), strict=True
-            ):
-                probes[half_join] += n
+            for half_join, phi in zip(path.half_joins, path.phi[:-1], strict=True):
+                probes[half_join] += found.rows[path.stream] * phi
         flow = predict(model, {h: n * (1 + 1e-6) for h, n in probes.items()})
         assert all(flow.arrivals[s] >= rate * (1 - 1e-5) for s, rate in found.refresh.items())
         assert all(age <= bounds[s] * (1 + 1e-5) for s, age in staleness(model, flow).items())

@@ -114,6 +114,10 @@ def _just_within(steps: _Steps, budget: float, above: Floats, below: Floats) -> 
     return below
 
 
+def _hops(model: PlanModel, child: Plan, number: dict[Plan, int]) -> list[tuple[int, float]]:
+    return [(number[p], model.selectivities[HalfJoin(child, p)]) for p in model.orders[child]]
+
+
 class _Steps:
     """The pass from the leaves to the root, its look-ups done once."""
 
@@ -124,19 +128,11 @@ class _Steps:
         self.operators = [
             (
                 number[operator],
-                [(number[child], self._hops(model, child, number)) for child in operator],
-                model.lifetimes[operator] if self._settles(model, operator) else None,
+                [(number[child], _hops(model, child, number)) for child in operator],
+                model.lifetimes[operator] if operator in model.settles else math.inf,
             )
             for operator in model.operators
         ]
-
-    @staticmethod
-    def _hops(model: PlanModel, child: Plan, number: dict[Plan, int]) -> list[tuple[int, float]]:
-        return [(number[p], model.selectivities[HalfJoin(child, p)]) for p in model.orders[child]]
-
-    @staticmethod
-    def _settles(model: PlanModel, operator: Plan) -> bool:
-        return operator in model.settles and math.isfinite(model.lifetimes[operator])
 
     def outcome(self, shares: Floats) -> _Outcome:
         """What comes of many candidates (rows of `shares`) at once."""
@@ -153,6 +149,6 @@ class _Steps:
                     rows = rows * (selectivity * sizes[probed])
                 produced = produced + rows
             flows[operator] = produced
-            if lifetime is not None:
+            if math.isfinite(lifetime):
                 sizes[operator] = produced * lifetime
         return _Outcome(produced, np.sum(probes, axis=0), probes)
