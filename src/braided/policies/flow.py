@@ -27,8 +27,9 @@ drives changes it a little, and that is neglected.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from braided.policies.plan_model import PlanModel, frozen
 from braided.query.plan_tree import HalfJoin, Plan
@@ -61,21 +62,62 @@ def predict(
 
     A half-join that is not named may not be probed at all.
     """
-    arrivals: dict[Plan, float] = dict(model.rates.items())
-    sizes = dict(model.sizes)
-    probes: dict[HalfJoin, float] = {}
-    skipped: dict[HalfJoin, float] = {}
+    names, reached = model.half_joins, []
 
-    def produced(direction: tuple[HalfJoin, ...]) -> float:
-        rows = arrivals[direction[0].driver]
-        for half_join in direction:
-            probes[half_join] = rows if allowances is None else min(rows, allowances.get(half_join, 0.0))
-            skipped[half_join] = rows - probes[half_join]
-            rows = probes[half_join] * model.selectivities[half_join] * sizes[half_join.probed]
-        return rows
+    def allowed(rows: float, at: int) -> float:
+        reached.append(rows)
+        return rows if allowances is None else min(rows, allowances.get(names[at], 0.0))
 
-    for operator in model.operators:
-        arrivals[operator] = math.fsum(map(produced, model.directions(operator)))
-        if settle and operator in model.settles and math.isfinite(model.lifetimes[operator]):
-            sizes[operator] = arrivals[operator] * model.lifetimes[operator]
-    return Flow(frozen(probes), frozen(skipped), frozen(arrivals), frozen(sizes), arrivals[model.plan])
+    steps = Steps(model, settle=settle)
+    probes, arrivals, sizes = steps.run(allowed)
+    return Flow(
+        frozen(dict(zip(names, probes, strict=True))),
+        frozen({h: rows - n for h, rows, n in zip(names, reached, probes, strict=True)}),
+        frozen({node: arrivals[i] for node, i in steps.number.items()}),
+        frozen({node: sizes[steps.number[node]] for node in model.sizes}),
+        arrivals[steps.number[model.plan]],
+    )
+
+
+class Steps:
+    """The pass over flat lists, its look-ups done once; rows are numbers, or arrays of candidates.
+
+    Nodes are numbered as in `PlanModel.orders`, the root last, and half-joins as in `PlanModel.half_joins`.
+    """
+
+    def __init__(self, model: PlanModel, *, settle: bool = False) -> None:
+        self.number = number = {node: i for i, node in enumerate((*model.orders, model.plan))}
+        self._rates = {number[stream]: rate for stream, rate in model.rates.items()}
+        self._sizes = [model.sizes.get(node, 0.0) for node in number]
+        settles = model.settles if settle else ()
+        self._operators = [
+            (
+                number[operator],
+                [
+                    (number[c], [(number[p], model.selectivities[HalfJoin(c, p)]) for p in model.orders[c]])
+                    for c in operator
+                ],
+                model.lifetimes[operator] if operator in settles else math.inf,
+            )
+            for operator in model.operators
+        ]
+
+    def run(self, gate: Callable[[Any, int], Any]) -> tuple[list[Any], dict[int, Any], list[Any]]:
+        """Return the rows that probe each half-join, and for each node what comes into it and its size.
+
+        `gate` says how many of the rows that reach a half-join may probe it.
+        """
+        probes: list[Any] = []
+        flows, sizes = dict(self._rates), [*self._sizes]
+        for operator, inputs, lifetime in self._operators:
+            produced = 0.0
+            for child, hops in inputs:
+                rows = flows[child]
+                for probed, selectivity in hops:
+                    probes.append(gate(rows, len(probes)))
+                    rows = probes[-1] * (selectivity * sizes[probed])
+                produced = produced + rows
+            flows[operator] = produced
+            if math.isfinite(lifetime):
+                sizes[operator] = produced * lifetime
+        return probes, flows, sizes
