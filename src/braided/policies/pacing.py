@@ -110,8 +110,7 @@ def after(pace: Pace, batch: Measured) -> Pace:
     if ratio > _ODD and not pace.odd:
         return dataclasses.replace(pace, odd=True)
     strange = not 1 / _ODD <= ratio <= _ODD
-    learned = _learned(pace, batch, 1.0 if strange else _LEARNING)
-    return dataclasses.replace(learned, batches=pace.batches + 1, odd=False)
+    return _learned(pace, batch, 1.0 if strange else _LEARNING)
 
 
 def budget(pace: Pace, target_seconds: float, rows: int, parallel: float = 1.0) -> int | None:
@@ -169,14 +168,7 @@ def _learned(pace: Pace, batch: Measured, weight: float) -> Pace:
     if a_row < 0:
         fixed, a_row = fixed + a_row * batch.rows, 0.0
     a_probe, probes = _probing(pace, batch, weight)
-    return dataclasses.replace(
-        pace,
-        fixed_seconds=max(0.0, fixed),
-        seconds_a_row=a_row,
-        seconds_a_probe=a_probe,
-        most_rows=most,
-        probes=probes,
-    )
+    return Pace(pace.batches + 1, max(0.0, fixed), a_row, a_probe, most, probes)
 
 
 def _probing(pace: Pace, batch: Measured, weight: float) -> tuple[float, float]:

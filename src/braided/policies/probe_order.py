@@ -34,9 +34,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from braided.policies.arrays import Int64s
+from braided.policies.arrays import Floats, Int64s
 from braided.policies.decisions import ProbeOrderPolicy, Turn
 
 
@@ -109,7 +108,7 @@ class AGreedy(Fixed):
         return expected
 
 
-def _mean(matches: Int64s, weights: npt.NDArray[np.float64]) -> float:
+def _mean(matches: Int64s, weights: Floats) -> float:
     """Return the matches of the rows that come so far, as often as they do."""
     return float(weights @ matches) / float(weights.sum())
 

@@ -37,9 +37,9 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from braided.policies.arrays import Bools, Floats
+
 Solver = Literal["auto", "lp", "greedy"]
 _ROUNDING = 1e-9
 
@@ -67,7 +67,7 @@ class _Arrays:
     needs: Floats
     caps: Floats
 
-    def lacking(self, rows: Floats) -> NDArray[np.bool_]:
+    def lacking(self, rows: Floats) -> Bools:
         """Which states these rows do not satisfy, rounding aside."""
         return self.needs - self.gains @ rows > _ROUNDING * self.needs
 
@@ -151,7 +151,7 @@ def _program(costs: Floats, matrix: Floats, limits: Floats) -> Floats | None:
     return np.clip(found.x, 0.0, 1.0) if found.status == 0 else None
 
 
-def _as_far(given: _Arrays, rows: Floats, path: int, lacking: NDArray[np.bool_]) -> float:
+def _as_far(given: _Arrays, rows: Floats, path: int, lacking: Bools) -> float:
     """Rows until the first state is satisfied or the path has no more."""
     gains = given.gains[lacking, path]
     missing = (given.needs - given.gains @ rows)[lacking]

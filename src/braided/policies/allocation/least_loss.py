@@ -35,17 +35,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
+from braided.policies.arrays import Floats
 from braided.policies.flow import Steps
 from braided.policies.plan_model import PlanModel
 from braided.query.plan_tree import label
 
-Floats: TypeAlias = NDArray[np.float64]
 _STEP = 0.05
 _GRID = np.linspace(0.0, 1.0, 65)[:, None]
 

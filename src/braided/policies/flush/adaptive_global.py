@@ -28,8 +28,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from braided.policies.arrays import Floats
 from braided.policies.flush.lowest_first import lowest_first, per
-from braided.policies.flush.question import Floats, Flush, Groups
+from braided.policies.flush.question import Flush, Groups
 
 
 def choose(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:

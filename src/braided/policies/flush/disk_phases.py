@@ -29,8 +29,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from braided.policies.arrays import Floats
 from braided.policies.flush.lowest_first import known
-from braided.policies.flush.question import Decision, Floats, Groups, Merge, Setting
+from braided.policies.flush.question import Decision, Groups, Merge, Setting
 from braided.policies.flush.state_manager import merge_seconds, rows_on_disk
 
 

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from braided.policies.flush.question import Floats, Flush, Groups
+from braided.policies.arrays import Floats
+from braided.policies.flush.question import Flush, Groups
 
 
 def lowest_first(plan: Sequence[Groups], wanted_bytes: float, scores: Sequence[Floats]) -> list[Flush]:

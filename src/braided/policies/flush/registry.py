@@ -45,9 +45,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from braided.policies.arrays import Floats
 from braided.policies.flush import adaptive_global, disk_phases, hash_merge, state_manager
 from braided.policies.flush.lowest_first import known, lowest_first, per
-from braided.policies.flush.question import ChooseFlush, ChooseMerge, Floats, Flush, Groups
+from braided.policies.flush.question import ChooseFlush, ChooseMerge, Flush, Groups
 
 
 def state_spill(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
