@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
+from braided.policies.probe_order import PROBE_ORDER_POLICIES
 from braided.testing import assert_same_bag, expected
 from tests.seeds import seeds
 from tests.workloads import BATCH_ROWS, names_of, random_tables, stream

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
+from braided.policies.probe_order import PROBE_ORDER_POLICIES
 from braided.policies.statistics import JoinMetrics
 from braided.spark import measures
 from braided.spark.bucket import Bucket

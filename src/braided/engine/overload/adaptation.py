@@ -288,8 +288,7 @@ def _restored(kept: Mapping[str, Any], plan: Plan) -> Allocation | None:
     allowed = {h: n[0] for h, n in numbers.items()}
     probes = {h: n[1] for h, n in numbers.items()}
     skipped = {h: n[2] for h, n in numbers.items()}
-    unused = {h: max(0.0, allowed[h] - probes[h]) for h in allowed}
-    flow = Flow(frozen(probes), frozen(unused), frozen(skipped), frozen({}), frozen({}), kept["output"])
+    flow = Flow(frozen(probes), frozen(skipped), frozen({}), frozen({}), kept["output"])
     return Allocation(
         kept["policy"],
         frozen(allowed),
