@@ -49,7 +49,7 @@ from braided.engine.sides.columns import Allocate
 from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw
 from braided.engine.sides.payload import Chunk
 from braided.engine.sides.side import Mark, Reason, SideState
-from braided.spark.plan import ArenaPlan
+from braided.spark.plan import JoinPlan
 from braided.spark.storage.folders import bucket_folder
 
 FORMAT = 7
@@ -58,11 +58,11 @@ _HEADER, _LOCK = "header", "lock"
 
 @dataclass
 class Arena:
-    """One bucket's folder, held by this task; `folder` is None if it cannot be used."""
+    """One bucket's folder, held by this task."""
 
-    folder: Folder | None
+    folder: Folder
     fingerprint: str
-    _lock: int | None = None
+    _lock: int
     _serial: int = 0
     _files: dict[int, tuple[weakref.ref[Any], str]] = field(default_factory=dict)
     _seals: dict[str, list[int]] = field(default_factory=dict)  # of files with rows: size and checksum
@@ -71,8 +71,6 @@ class Arena:
         """Where the arrays of a stream are made."""
 
         def make(name: str, length: int, dtype: Any) -> npt.NDArray[Any]:
-            if self.folder is None:
-                return np.empty(length, dtype)
             try:
                 return self._map(self._name(stream, name), length, dtype, create=True)
             except OSError:  # no room left: go on in memory
@@ -82,8 +80,6 @@ class Arena:
 
     def load(self, engine: Engine, token: str) -> bool:
         """Bring an engine to the state that belongs to the token; whether that was possible."""
-        if self.folder is None:
-            return False
         header = self._header()
         known = header is not None and header["fingerprint"] == self.fingerprint
         if header is None or not known or token not in (header["token"], header["previous_token"]):
@@ -106,15 +102,12 @@ class Arena:
 
     def save(self, engine: Engine, token: str, previous_token: str) -> None:
         """Leave the engine for the next task; if there is no room, leave nothing."""
-        if self.folder is None:
-            return
         try:
             self._write(engine, token, previous_token)
         except OSError:
             self.clear()
 
     def _write(self, engine: Engine, token: str, previous_token: str) -> None:
-        assert self.folder is not None
         tree = engine.tree
         sides = {side.name: self._freeze(side) for side in tree.sides.values()}
         previous = {tree.sides[node].name: self._mark(tree.sides[node], m) for node, m in tree.marks.items()}
@@ -133,22 +126,18 @@ class Arena:
 
     def clear(self) -> None:
         """Forget whatever is there."""
-        if self.folder is not None:
-            with contextlib.suppress(OSError):  # the whole folder may have been swept
-                self._remove_all_but({_LOCK})
-            self._files.clear()
+        with contextlib.suppress(OSError):  # the whole folder may have been swept
+            self._remove_all_but({_LOCK})
+        self._files.clear()
 
     def close(self) -> None:
         """Let others have it."""
-        if self._lock is not None and self.folder is not None:
-            os.close(self._lock)
-            self.folder.close()
-            self._lock = None
+        os.close(self._lock)
+        self.folder.close()
 
     # parts
 
     def _header(self) -> dict[str, Any] | None:
-        assert self.folder is not None
         try:
             data = self.folder.read(_HEADER)
             if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
@@ -164,7 +153,6 @@ class Arena:
 
     def _map(self, name: str, length: int, dtype: Any, *, create: bool) -> npt.NDArray[Any]:
         """An array in a file of the folder."""
-        assert self.folder is not None
         size = max(1, length * np.dtype(dtype).itemsize)
         flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
         file = self.folder.open(name, flags)
@@ -208,7 +196,6 @@ class Arena:
 
     def _chunk(self, stream: str, chunk: Chunk) -> list[Any]:
         """A chunk's place; it is written when it is first asked for."""
-        assert self.folder is not None
         if chunk.file is None:
             name = self._name(stream, "rows")
             file = self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -221,7 +208,6 @@ class Arena:
 
     def _mapped(self, name: str) -> pa.Buffer:
         """A file, to be read."""
-        assert self.folder is not None
         file = self.folder.open(name, os.O_RDONLY)
         try:
             return pa.py_buffer(mmap.mmap(file, 0, prot=mmap.PROT_READ))
@@ -264,7 +250,6 @@ class Arena:
         self._remove_all_but(needed)
 
     def _remove_all_but(self, needed: set[str]) -> None:
-        assert self.folder is not None
         for name in self.folder.names():
             if name not in needed:
                 self.folder.remove(name)
@@ -289,15 +274,19 @@ def _moved(engine: Engine) -> bool:
     )
 
 
-def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Arena:
-    """The folder of a bucket, if it can be had: switched on, and not held by another attempt."""
-    if not plan.enabled:
-        return Arena(None, fingerprint)
+def open_arena(plan: JoinPlan, query_id: str, bucket: int) -> Arena | None:
+    """The folder of a bucket, if it can be had: switched on, and not held by another attempt.
+
+    Engines with count windows are rebuilt: their state is small, and they wait with rows.
+    """
+    if not plan.arena.enabled or plan.query.counts:
+        return None
+    fingerprint = plan.query.fingerprint()
     try:
-        folder = bucket_folder(plan.application, query_id, fingerprint, bucket, stage)
+        folder = bucket_folder(plan.arena.application, query_id, fingerprint, bucket, plan.stage.number)
         return Arena(folder, fingerprint, folder.lock(_LOCK))
     except OSError:
-        return Arena(None, fingerprint)
+        return None
 
 
 def new_token() -> str:

@@ -19,6 +19,11 @@ def encode(batch: pa.RecordBatch, *, compressed: bool = False) -> bytes:
     return bytes(sink.getvalue())
 
 
+def encoded(batch: pa.RecordBatch, *, compressed: bool = False) -> Iterator[bytes]:
+    """The batch as bytes, in pieces of bounded size."""
+    return (encode(piece, compressed=compressed) for piece in bounded(batch))
+
+
 def decode(blob: bytes) -> pa.RecordBatch:
     """The record batch in an IPC stream."""
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
