@@ -16,8 +16,8 @@ from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Meta
 from braided.spark.storage.stored import chunk_rows, meta_rows, operators_of, some_session
+from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import labels
-from braided.spark.wire.unpack import unpack
 
 _META = -1  # the number of the small value among the chunks
 

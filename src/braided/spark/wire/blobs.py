@@ -30,6 +30,14 @@ def decode(blob: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The result rows in the blobs after the join; rows that only carry metrics are passed over."""
+    for batch in batches:
+        for blob in batch.column(0):
+            if blob.is_valid:
+                yield decode(blob.as_buffer())
+
+
 def bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The batch in pieces of at most `BLOB_BYTES` each (but one row at least)."""
     if not batch.num_rows:

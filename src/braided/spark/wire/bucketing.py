@@ -22,6 +22,8 @@ from braided.spark.wire.packed import NO_STREAM, Newest, Packed, to_arrow
 
 _FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
 
+_NO_KEY = KeyFormat(())
+
 
 @dataclass(frozen=True)
 class Target:
@@ -31,9 +33,9 @@ class Target:
     """
 
     buckets: int
-    stream: int
-    places: tuple[int, ...]
-    keys: KeyFormat
+    stream: int = NO_STREAM
+    places: tuple[int, ...] = ()
+    keys: KeyFormat = _NO_KEY
 
 
 def target(plan: JoinPlan, number: int) -> Target:
@@ -60,8 +62,8 @@ class Seen:
 class Bucketing:
     """One task's rows of one input, by bucket; blobs are numbered in the order they are made."""
 
-    def __init__(self, target: Target, part: int) -> None:
-        self._target, self._part, self._seq = target, part, 0
+    def __init__(self, target: Target) -> None:
+        self._target, self._part, self._seq = target, _partition(), 0
         self._began_us = time.time_ns() // 1000
         self._by_bucket = np.zeros(target.buckets, np.int64)
         self._held: list[pa.RecordBatch] = []
@@ -141,7 +143,7 @@ class Bucketing:
         return to_arrow([row])
 
 
-def partition() -> int:
+def _partition() -> int:
     """The number of the task's part of the data."""
     from pyspark import TaskContext  # noqa: PLC0415  (only inside a task)
 

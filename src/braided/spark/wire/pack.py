@@ -21,7 +21,7 @@ from braided.engine.sides import times
 from braided.engine.sides.keys import valid_keys
 from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
-from braided.spark.wire.bucketing import Bucketing, Seen, Target, partition, target
+from braided.spark.wire.bucketing import Bucketing, Seen, target
 
 
 class Packer:
@@ -32,7 +32,7 @@ class Packer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Data blobs, then one control row per bucket."""
-        bucketing, seen = Bucketing(self._target(), partition()), Seen()
+        bucketing, seen = Bucketing(target(self._plan, self._number)), Seen()
         punctuated = 0
         for batch in batches:
             batch = batch.rename_columns(self._plan.schemas[self._number].names)  # they may go by number
@@ -45,9 +45,6 @@ class Packer:
         yield from bucketing.flush()
         if seen.rows or punctuated:  # every bucket runs, and reports
             yield bucketing.control(seen)
-
-    def _target(self) -> Target:
-        return target(self._plan, self._number)
 
     def _closing(self, batch: pa.RecordBatch, bucketing: Bucketing, seen: Seen) -> Iterator[pa.RecordBatch]:
         """Punctuations, for the buckets of their keys or for all."""
