@@ -108,6 +108,11 @@ def table(last: Record) -> list[list[str]]:
     return rows
 
 
+def latest_adaptations(records: Sequence[Record], most: int) -> list[tuple[int, str]]:
+    """What was decided, by batch, newest first."""
+    return [(r.batch, text) for r in records for text in r.adaptations][: -most - 1 : -1]
+
+
 def summary(records: Sequence[Record]) -> list[tuple[str, str]]:
     """The numbers at the top."""
     if not records:

@@ -28,7 +28,7 @@ from typing import Any
 
 from braided.query.errors import InvalidType, InvalidValue
 from braided.view import prometheus
-from braided.view.charts import charts_of, summary, table
+from braided.view.charts import charts_of, latest_adaptations, summary, table
 from braided.view.records import Record, ViewFailed
 
 HOST = "127.0.0.1"
@@ -240,12 +240,12 @@ def _hash(name: str) -> str:
 
 
 def _data(records: Sequence[Record], why: str) -> dict[str, Any]:
-    adapted = [{"batch": r.batch, "said": said} for r in records for said in r.adaptations]
+    adapted = latest_adaptations(records, _ADAPTATIONS)
     return {
         "why": why,
         "summary": summary(records),
         "table": table(records[-1]) if records else [],
         "charts": [chart.to_dict() for chart in charts_of(records)],
-        "adaptations": adapted[: -_ADAPTATIONS - 1 : -1],
+        "adaptations": [{"batch": batch, "said": text} for batch, text in adapted],
         "records": [record.to_dict() for record in records],
     }

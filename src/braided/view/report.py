@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree.ElementTree import tostring
 
 from braided.query.errors import InvalidValue
-from braided.view.charts import charts_of, summary
+from braided.view.charts import charts_of, latest_adaptations, summary
 from braided.view.page import asset
 from braided.view.records import JOURNAL, Journal, Record, ViewFailed, usual_journal
 from braided.view.svg import figure
@@ -82,11 +82,11 @@ def _tiles(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _adaptations(records: Sequence[Record]) -> Iterator[str]:
-    said = [(r.batch, text) for r in records for text in r.adaptations]
-    if not said:
+    total = sum(len(r.adaptations) for r in records)
+    if not total:
         return
-    more = f", the latest {_ADAPTATIONS} of {len(said):,}" if len(said) > _ADAPTATIONS else ""
+    more = f", the latest {_ADAPTATIONS} of {total:,}" if total > _ADAPTATIONS else ""
     yield f"<h2>Adaptations{more}</h2>\n<ol>"
-    for batch, text in said[: -_ADAPTATIONS - 1 : -1]:
+    for batch, text in latest_adaptations(records, _ADAPTATIONS):
         yield f"<li><b>batch {batch}</b>{escape(text)}</li>"
     yield "</ol>"

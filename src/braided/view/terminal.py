@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from braided.view.charts import Chart, plotted, table
+from braided.view.charts import Chart, latest_adaptations, plotted, table
 from braided.view.follow import Newcomers, Show
 from braided.view.records import Record
 from braided.view.words import count, formatted, moment, plain, size, span
@@ -112,8 +112,8 @@ def _lines(records: Sequence[Record]) -> Table:
         shown.add_row("driver streams", Text(plain(" > ".join(last.driver_streams))))
     if last.allowances:
         shown.add_row("may probe", Text(plain(_allowances(last))))
-    for number, adapted in enumerate(_adapted(records)):
-        shown.add_row("" if number else "adaptations", Text(plain(adapted)))
+    for number, (batch, text) in enumerate(latest_adaptations(records[-10 * _WIDTH :], _ADAPTATIONS)):
+        shown.add_row("" if number else "adaptations", Text(plain(f"batch {batch}: {text}")))
     return shown
 
 
@@ -125,12 +125,6 @@ def _sparks(chart: Chart) -> Text:
     now = "?" if totals[-1] is None else formatted(totals[-1], chart.unit)
     limit = "" if chart.limit is None else f" of {formatted(chart.limit, chart.unit)}"
     return Text.assemble((sparkline(totals), "cyan"), f"  {now}{limit}")
-
-
-def _adapted(records: Sequence[Record]) -> list[str]:
-    """The latest adaptations, newest first."""
-    said = [f"batch {r.batch}: {a}" for r in records[-10 * _WIDTH :] for a in r.adaptations]
-    return said[: -_ADAPTATIONS - 1 : -1]
 
 
 def _why(why: str) -> Text:

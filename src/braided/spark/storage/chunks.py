@@ -47,10 +47,11 @@ class Chunks:
                 self._append(chunks, *_since(rows, oldest))
         self.remove(chunks, gone)
 
-    def remove(self, chunks: list[Chunk], gone: Sequence[Chunk]) -> None:
-        """Forget some of the chunks."""
+    def remove(self, chunks: list[Chunk], gone: Sequence[Chunk] | None = None) -> None:
+        """Forget some of the chunks; all of them if it is not said which."""
+        gone = list(chunks) if gone is None else gone
+        self.drop(chunk.number for chunk in gone)
         for chunk in gone:
-            self._state.remove_chunk(chunk.number)
             chunks.remove(chunk)
 
     def load(
@@ -81,7 +82,7 @@ class Chunks:
     def _keep_by_position(self, chunks: list[Chunk], entered: int, side: SideState, oldest: int) -> None:
         """The same for a side whose rows go by key, too; the batch's rows lie from `entered` on."""
         if side.renumbered:
-            self.remove(chunks, list(chunks))
+            self.remove(chunks)
             entered = side.first
         self._append_from(chunks, side, entered)
         flags = side.columns.held("gone")

@@ -66,24 +66,24 @@ def application_folder(application: str) -> Folder:
 @functools.cache
 def remove_at_exit(application: str) -> None:
     """When this process ends, remove the application's folder from this machine."""
-    me = os.getpid()
 
     def remove() -> None:
-        for base in _roots() if os.getpid() == me else ():  # not in a forked child
+        for base in _roots():
             base.remove(application)
 
-    atexit.register(remove)
+    _at_exit(remove)
 
 
 def remove_at_daemons_exit() -> None:
     """When this process, the parent of an executor's Python workers, ends, remove what they left."""
-    me, executor = os.getpid(), os.getppid()
+    executor = os.getppid()
+    _at_exit(lambda: _sweep(lambda owner: owner == executor))
 
-    def remove() -> None:
-        if os.getpid() == me:  # not in a forked worker
-            _sweep(lambda owner: owner == executor)
 
-    atexit.register(remove)
+def _at_exit(remove: Callable[[], None]) -> None:
+    """Call it when this process ends, not when a forked child does."""
+    me = os.getpid()
+    atexit.register(lambda: remove() if os.getpid() == me else None)
 
 
 def sweep_dead() -> None:
@@ -168,15 +168,13 @@ def _owner(base: Folder, application: str) -> int:
 
 
 def _alive(process: int) -> bool:
-    if not process:
-        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:
-        return True
-    return True
+    except OSError:  # somebody else's
+        pass
+    return process > 0
 
 
 def _executor() -> int:
