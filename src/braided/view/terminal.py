@@ -51,23 +51,20 @@ class Lines:
 def line(record: Record) -> str:
     """A batch in one line."""
     results = "?" if record.results is None else f"{record.results:,}"
-    parts = [
+    parts = (
         f"{moment(record.when)} batch {record.batch}: {record.rows:,} rows in",
         f"{results} results out",
         span(record.seconds),
         f"state {_state(record)}",
-    ]
-    if behind := _behind(record):
-        parts.append(behind)
-    if record.spilled_bytes:
-        parts.append(f"{size(record.spilled_bytes)} spilled")
-    if record.late_rows:
-        parts.append(f"{record.late_rows:,} late so far")
-    if record.driver_streams:
-        parts.append(f"driver streams {' > '.join(record.driver_streams)}")
-    if record.allowances:
-        parts.append(f"may probe: {_allowances(record)}")
-    return plain(", ".join(parts) + "".join(f"; {a}" for a in record.adaptations))
+        _behind(record),
+        record.spilled_bytes and f"{size(record.spilled_bytes)} spilled",
+        record.late_rows and f"{record.late_rows:,} late so far",
+        record.driver_streams and f"driver streams {' > '.join(record.driver_streams)}",
+        record.allowances and f"may probe: {_allowances(record)}",
+    )
+    return plain(
+        ", ".join(str(part) for part in parts if part) + "".join(f"; {a}" for a in record.adaptations)
+    )
 
 
 def view(records: Sequence[Record], why: str) -> RenderableType:
@@ -75,9 +72,8 @@ def view(records: Sequence[Record], why: str) -> RenderableType:
     if not records:
         return Panel(_why(why), title="braided", title_align="left")
     last = records[-1]
-    parts: list[RenderableType] = [_streams(last), Text(), _lines(records)]
     return Panel(
-        Group(*parts, Text(), _why(why)),
+        Group(_streams(last), Text(), _lines(records), Text(), _why(why)),
         title=Text(f"braided, batch {last.batch}, {moment(last.when)} UTC"),
         title_align="left",
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,9 +46,9 @@ def target(plan: JoinPlan, number: int) -> Target:
 
 @dataclass
 class Seen:
-    """What a task has seen of its input."""
+    """What a task has seen of its input, named as in `Packed`."""
 
-    rows: int = 0
+    rows_in: int = 0
     null_keys: int = 0
     null_times: int = 0
     punctuations: int = 0
@@ -108,12 +109,11 @@ class Bucketing:
         """
         upto = np.cumsum(self._by_bucket).tolist()
         first = Packed(
-            labels(self._target.buckets)[0], self._target.stream, self._part, self._seq,
-            rows_in=seen.rows, null_keys=seen.null_keys, null_times=seen.null_times,
-            punctuations=seen.punctuations, newest_us=seen.newest_us, rows_upto=upto[0], rows_total=upto[-1],
-            dropped=seen.null_keys + seen.null_times, began_us=self._began_us, leaves_us=leaves_us,
+            labels(self._target.buckets)[0], self._target.stream, self._part, self._seq, **vars(seen),
+            rows_upto=upto[0], rows_total=upto[-1], dropped=seen.null_keys + seen.null_times,
+            began_us=self._began_us, leaves_us=leaves_us,
         )  # fmt: skip
-        rest = first._replace(rows_in=0, null_keys=0, null_times=0, punctuations=0)
+        rest = first._replace(**vars(Seen(newest_us=seen.newest_us)))
         others = zip(labels(self._target.buckets)[1:], upto[:-1], upto[1:], strict=True)
         return to_arrow([first, *(rest._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in others)])
 
@@ -130,17 +130,11 @@ class Bucketing:
                 yield number, piece
             start += int(counts[number])
 
-    def _row(
-        self, bucket: int, blob: bytes, *, stream: int | None = None, closing: bool = False,
-        punctuations: int = 0,
-    ) -> pa.RecordBatch:  # fmt: skip
+    def _row(self, bucket: int, blob: bytes, **others: Any) -> pa.RecordBatch:
         label = labels(self._target.buckets)[bucket]
-        stream = self._target.stream if stream is None else stream
-        row = Packed(
-            label, stream, self._part, self._seq, punctuations=punctuations, blob=blob, closing=closing
-        )
+        row = Packed(label, self._target.stream, self._part, self._seq, blob=blob)
         self._seq += 1
-        return to_arrow([row])
+        return to_arrow([row._replace(**others)])
 
 
 def _partition() -> int:

@@ -42,7 +42,7 @@ class Repacker:
                 yield bucketing.passing(blob.to_pybytes())
             elif blob is not None:
                 rows = blobs.decode(blob)
-                seen.rows += rows.num_rows
+                seen.rows_in += rows.num_rows
                 yield from bucketing.add(rows)
         yield from bucketing.flush()
         if newest is not None:
