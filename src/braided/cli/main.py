@@ -121,7 +121,7 @@ def schema() -> None:
 @app.command()
 def doctor(
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure the index costs anew instead of reading them.")
+        bool, typer.Option("--calibrate", help="Measure the index costs again instead of reading them.")
     ] = False,
 ) -> None:
     """Say what is installed, what is missing and what indexes cost."""

@@ -15,8 +15,8 @@ def batch_join(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
     """A function that joins all rows of one bucket and yields blobs of results."""
 
     def join_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for found in Bucket(plan, 0, None).run(packed_rows(batches)):
-            yield to_arrow([found])
+        for row in Bucket(plan, 0, None).run(packed_rows(batches)):
+            yield to_arrow([row])
 
     return join_bucket
 

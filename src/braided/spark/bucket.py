@@ -80,9 +80,8 @@ class Bucket:
         handed = received.handed(engine.tree)
         for table in watch.each("engine", engine.step(arrivals, eager=False, handed=handed)):
             yield from map(Found, self._blobs(table))
-        yield from (
-            Found(blob, late=True) for blob in itertools.chain(self._late(arrivals), received.passing)
-        )
+        for blob in itertools.chain(self._late(arrivals), received.passing):
+            yield Found(blob, late=True)
         if self._state is None:
             yield from map(Found, self._waiting(engine))
             return

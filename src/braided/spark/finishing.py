@@ -43,7 +43,7 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
             f"the checkpoint at {checkpoint!r} owes nothing: only joins with bd.Memory(..., defer=True) let "
             "results wait"
         )
-    plan = JoinPlan.restored(meta.finishing, meta.buckets)
+    plan = JoinPlan.from_dict(meta.finishing, meta.buckets)
     stored = metas.withColumn("number", F.lit(_META).cast("long")).unionByName(
         chunk_rows(spark, checkpoint, operator)
     )

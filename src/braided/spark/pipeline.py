@@ -132,12 +132,12 @@ def _place(node: PlanNode) -> tuple[bool, str]:
 def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
-    found = from_arrow_schema(schema(Found))
+    blobs = from_arrow_schema(schema(Found))
     if packed[0].isStreaming:
-        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), found, "Append", "None")
+        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), blobs, "Append", "None")
         return joined.observe(observation(plan.stage), *_observations(plan))
     piecewise = not pyspark.__version__.startswith("4.0.")
-    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), found)
+    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), blobs)
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
@@ -303,7 +303,7 @@ def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
 
 
 def _observations(plan: JoinPlan) -> list[Any]:
-    """One aggregate, however many numbers: Spark plans it anew in every batch."""
+    """One aggregate, however many numbers: Spark plans it in every batch."""
     query = plan.query
     known = {"streams": F.array(*map(F.lit, query.names)), "plan": F.lit(json.dumps(query.tree))}
     if query.memory is not None:

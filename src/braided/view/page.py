@@ -37,6 +37,7 @@ _ADAPTATIONS = 20
 _NAMES = (HOST, "localhost")
 _CONNECTIONS = 32  # at a time
 _REQUEST_BYTES = 16_384
+_TEXT = "text/plain; charset=utf-8"
 
 
 class Page:
@@ -170,15 +171,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request."""
         if not self._is_for_us():
-            self._send(
-                HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", "This is not the host you asked for.\n"
-            )
-            return
-        found = self.server.page.answer(self.path.partition("?")[0])
-        if found is None:
-            self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "There is no such page.\n")
+            self._send(HTTPStatus.FORBIDDEN, _TEXT, "This is not the host you asked for.\n")
+        elif answer := self.server.page.answer(self.path.partition("?")[0]):
+            self._send(HTTPStatus.OK, *answer)
         else:
-            self._send(HTTPStatus.OK, *found)
+            self._send(HTTPStatus.NOT_FOUND, _TEXT, "There is no such page.\n")
 
     do_HEAD = do_GET  # noqa: N815
 

@@ -27,7 +27,6 @@ so the next batch rebuilds.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import mmap
 import os
@@ -91,8 +90,8 @@ class Arena:
             sides = {side.name: side for side in engine.tree.sides.values()}
             if sides.keys() != header["sides"].keys():
                 raise ValueError("the folder belongs to another plan")
-            for name, said in header["sides"].items():
-                self._thaw(sides[name], said)
+            for name, saved in header["sides"].items():
+                self._thaw(sides[name], saved)
             if token != header["token"]:
                 self._undo(sides, header["previous"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
@@ -191,8 +190,7 @@ class Arena:
         return placed
 
     def _mark(self, side: SideState, mark: Mark) -> dict[str, Any]:
-        said = {f.name: getattr(mark, f.name) for f in dataclasses.fields(mark) if f.name != "chunks"}
-        return {**said, "chunks": [self._chunk(side.name, chunk) for chunk in mark.chunks]}
+        return {**vars(mark), "chunks": [self._chunk(side.name, chunk) for chunk in mark.chunks]}
 
     def _chunk(self, stream: str, chunk: Chunk) -> list[Any]:
         """A chunk's place; it is written when it is first asked for."""
@@ -214,14 +212,14 @@ class Arena:
         finally:
             os.close(file)
 
-    def _thaw(self, side: SideState, said: dict[str, Any]) -> None:
+    def _thaw(self, side: SideState, saved: dict[str, Any]) -> None:
         arrays = {}
-        for what, (name, length, dtype, total) in said["arrays"].items():
+        for what, (name, length, dtype, total) in saved["arrays"].items():
             arrays[what] = self._map(name, length, np.dtype(dtype), create=False)
-            if _sum(what, arrays[what], said["side"]) != total:
+            if _sum(what, arrays[what], saved["side"]) != total:
                 raise ValueError(f"{name} is damaged")
-        chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
-        thaw(side, said["side"], arrays, chunks)
+        chunks = [self._read(side, *chunk) for chunk in saved["chunks"]]
+        thaw(side, saved["side"], arrays, chunks)
 
     def _read(self, side: SideState, start: int, name: str, rows: int, seal: list[int]) -> Chunk:
         data = self._mapped(name)
@@ -236,17 +234,17 @@ class Arena:
 
     def _undo(self, sides: Mapping[str, SideState], previous: Mapping[str, dict[str, Any]]) -> None:
         """Take the last batch back."""
-        for name, said in previous.items():
-            chunks = tuple(self._read(sides[name], *chunk) for chunk in said.pop("chunks"))
-            sides[name].undo(Mark(**said, chunks=chunks))
+        for name, saved in previous.items():
+            chunks = tuple(self._read(sides[name], *chunk) for chunk in saved.pop("chunks"))
+            sides[name].undo(Mark(**saved, chunks=chunks))
 
     def _sweep(self, header: dict[str, Any]) -> None:
         """Remove files that neither the state now nor the one before needs."""
         needed = {_LOCK}
-        for said in header["sides"].values():
-            needed |= {name for name, *_ in said["arrays"].values()}
-        for said in (*header["sides"].values(), *header["previous"].values()):
-            needed |= {name for _, name, *_ in said["chunks"]}
+        for side in header["sides"].values():
+            needed |= {name for name, *_ in side["arrays"].values()}
+        for side in (*header["sides"].values(), *header["previous"].values()):
+            needed |= {name for _, name, *_ in side["chunks"]}
         self._remove_all_but(needed)
 
     def _remove_all_but(self, needed: set[str]) -> None:
@@ -266,7 +264,7 @@ def _sum(what: str, array: npt.NDArray[Any], numbers: Mapping[str, int]) -> int:
 
 
 def _moved(engine: Engine) -> bool:
-    """Whether this batch cannot be undone: something was made anew, or rows were purged."""
+    """Whether this batch cannot be undone: something was made again, or rows were purged."""
     sides = engine.tree.sides.values()
     return bool(engine.tree.rebuilt) or any(
         side.purges and (side.renumbered or side.forgotten[Reason.PURGE] or side.forgotten[Reason.FLUSH])

@@ -74,7 +74,7 @@ class BucketState:
         state = saving.save(engine, arrivals)
         write_parts(self._chunks, self.meta, state)
         self.meta.numbers = state.numbers
-        self.meta.finishing = self._plan.kept() if self.meta.spilled.get("defers") else {}
+        self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
         self._state.put_meta(self.meta.encode())
 
     def _mapped(self) -> bool:

@@ -2,7 +2,7 @@
 
 Rows that expire go from the front, and a chunk is removed once all of its rows are gone. Where rows may go by
 key (`SideState.purges`), a chunk also says which of its rows have gone: its `start` is the position of its
-first row in the side. A side that gives its rows new positions is written anew.
+first row in the side. A side that gives its rows new positions is written again.
 """
 
 from __future__ import annotations

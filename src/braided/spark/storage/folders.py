@@ -163,8 +163,8 @@ def _sweep(dead: Callable[[int], bool]) -> None:
 def _owner(base: Folder, application: str) -> int:
     """The process that an application's folder belongs to; 0 if that cannot be read from what is there."""
     with base.child(application, make=False) as folder:
-        said = folder.read(_OWNER)
-    return int(said) if said.isdigit() and len(said) < 10 else 0
+        owner = folder.read(_OWNER)
+    return int(owner) if owner.isdigit() and len(owner) < 10 else 0
 
 
 def _alive(process: int) -> bool:

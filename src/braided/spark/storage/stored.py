@@ -77,12 +77,9 @@ def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> Stor
     for metas in stages:
         for n, meta in metas.items():
             buckets.setdefault(n, {}).update(_streams(meta))
-    return StoredState(
-        buckets=buckets,
-        batches=max((m.batches for metas in stages for m in metas.values()), default=0),
-        results=sum(m.numbers["results"] for m in last.values()),
-        watermark_us=first.watermark_us if first else None,
-    )
+    batches = max((m.batches for metas in stages for m in metas.values()), default=0)
+    results = sum(m.numbers["results"] for m in last.values())
+    return StoredState(buckets, batches, results, first.watermark_us if first else None)
 
 
 def _metas(spark: SparkSession, checkpoint: str, operator: int) -> dict[int, Meta]:
