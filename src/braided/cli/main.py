@@ -6,6 +6,7 @@ Exit status 0, or 1 with one clear message on standard error and no traceback fo
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -102,12 +103,8 @@ def run(
     """Run a job on Spark; Ctrl-C stops it after its batch."""
     from braided.jobs import load, running
 
-    watching = running.Watching(_say, quiet, journal, serve)
+    watching = running.Watching(functools.partial(print, flush=True), quiet, journal, serve)
     running.run(load(job), once=once, watching=watching)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 @app.command()

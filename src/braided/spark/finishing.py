@@ -55,15 +55,12 @@ def _owed(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     """A function from all that is stored of a bucket to blobs of what it owes."""
 
     def blobs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        memory = plan.query.memory
-        with tempfile.TemporaryDirectory(
-            prefix="braided-finish-", dir=memory.directory if memory is not None else None
-        ) as folder:
+        directory = plan.query.memory.directory if plan.query.memory else None
+        with tempfile.TemporaryDirectory(prefix="braided-finish-", dir=directory) as folder:
             state, bucket = Folder(Path(folder)), 0
             for batch in batches:
-                for label, number, data in zip(
-                    *(batch.column(n) for n in ("bucket", "number", "data")), strict=True
-                ):
+                columns = (batch.column(name) for name in ("bucket", "number", "data"))
+                for label, number, data in zip(*columns, strict=True):
                     bucket = labels(plan.buckets).index(label.as_py())
                     state.put_chunk(number.as_py(), data.as_buffer())
             for blob in Bucket(plan, bucket, state).owed():
