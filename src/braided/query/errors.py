@@ -91,7 +91,7 @@ def about(option: str | None = None, *position: str | int, stream: str | None = 
     except BraidedError as wrong:
         wrong.stream = wrong.stream or stream
         if option is not None:
-            inner = () if wrong.option is None else (wrong.option,)
+            inner = () if wrong.option in (None, option) else (wrong.option,)
             wrong.position = (*position, *inner, *(wrong.position or ())) or None
             wrong.option = option
         raise

@@ -63,14 +63,14 @@ def linear(streams: Sequence[str]) -> Plan:
     return plan
 
 
-def read_plan(plan: object, streams: Sequence[str]) -> Plan | None:
-    """A plan as a user gives it, in tuples: None stands for the flat one; bad ones raise.
+def read_plan(plan: object, streams: Sequence[str]) -> Plan:
+    """Read a plan as a user gives it, a word or in tuples; bad ones raise.
 
     >>> read_plan([["a", "b"], "c"], ["a", "b", "c"])
     (('a', 'b'), 'c')
     """
     if plan in ("mjoin", "linear"):
-        return None
+        return str(plan)
     if not isinstance(plan, tuple | list):
         wrong = InvalidValue if isinstance(plan, str) else InvalidType
         raise wrong(
