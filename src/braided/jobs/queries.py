@@ -19,7 +19,7 @@ from braided.query.sql.read import sql
 from braided.query.streaming import streaming_problems
 
 _OPTIONS = {f.name for f in dataclasses.fields(JoinQuery)}
-_PARTS = ("tuning", "overload", "memory")
+_PARTS = ("streams", "tuning", "overload", "memory")
 _STAND_INS: dict[Place, str] = {("memory", "limit"): "1 GB"}  # for what cannot be left out
 _MOST = 100  # mistakes that are looked for
 
@@ -104,20 +104,17 @@ def _without(values: Any, place: Place) -> Any:
 
 
 def _without_empty(query: Mapping[str, Any]) -> dict[str, Any]:
-    """The query without options that are left empty, in it, its streams and its parts."""
-    filled: dict[str, Any] = _filled(query)
-    for part in _PARTS:
-        if isinstance(filled.get(part), Mapping):
-            filled[part] = _filled(filled[part])
-    streams = filled.get("streams")
-    if isinstance(streams, Mapping):
-        filled["streams"] = {name: _filled(s) for name, s in streams.items()}
-    elif isinstance(streams, list):
-        filled["streams"] = [_filled(s) for s in streams]
-    return filled
+    """Return the query without options that are left empty, in it, its streams and its parts."""
+    filled = _filled(query)
+    parts = {part: _filled(filled[part]) for part in _PARTS if part in filled}
+    if isinstance(filled.get("streams"), Mapping):
+        parts["streams"] = {name: _filled(stream) for name, stream in filled["streams"].items()}
+    return {**filled, **parts}
 
 
 def _filled(options: Any) -> Any:
+    if isinstance(options, list):
+        return [*map(_filled, options)]
     if not isinstance(options, Mapping):
         return options
     return {name: value for name, value in options.items() if value is not None}

@@ -7,12 +7,11 @@ it is about. The first sentence raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
-from braided.query.errors import InvalidValue, about
-from braided.query.parts import known_stream
+from braided.query.errors import InvalidValue, about, require_stream
 from braided.query.plan_tree import operators
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def check(query: JoinQuery) -> None:
                     raise InvalidValue(sentence)
     with about("where"):
         for name, column in sorted(query.condition.columns() if query.condition is not None else ()):
-            known_stream(name, query.names, f"where uses {name}.{column}")
+            require_stream(name, query.names, f"where uses {name}.{column}")
 
 
 def _check_streams(query: JoinQuery, table: Mapping[str, Sentences]) -> None:
@@ -119,13 +118,14 @@ def _columns(stream: Stream) -> str:
 
 def _check_tuning(query: JoinQuery) -> None:
     tuning, names = query.tuning, query.names
-    for name in dict(tuning.index) if isinstance(tuning.index, tuple) else ():
+    indexes: Any = () if isinstance(tuning.index, str) else tuning.index
+    for name, _ in indexes:
         with about("tuning", "index", name):
-            known_stream(name, names, "Tuning: index")
+            require_stream(name, names, "Tuning: index")
     with about("tuning", "selectivities"):
         for pair, _ in tuning.selectivities:
             for stream in pair:
-                known_stream(stream, names, "Tuning: selectivities")
+                require_stream(stream, names, "Tuning: selectivities")
 
 
 def _selectivities(query: JoinQuery, stream: Stream) -> Iterator[str]:

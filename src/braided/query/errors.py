@@ -7,7 +7,7 @@ in its fields, so that nobody has to read the message to find out; a job file's 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
 
@@ -132,6 +132,12 @@ def require_choice(
             value=value,
             position=None if of_stream is None else (of_stream,),
         )
+
+
+def require_stream(name: Any, streams: Sequence[str], where: str) -> None:
+    """Raise unless the query has a stream of this name; `where` says who uses it."""
+    if name not in streams:
+        raise UnknownName(f"{where}: no stream {shown(name)}; {did_you_mean(name, streams)}", value=name)
 
 
 def require_whole(owner: str, option: str, value: object, least: int, most: int, wanted: str) -> None:

@@ -7,18 +7,12 @@ from typing import Any
 
 from braided.query.bounds import Pair, Within
 from braided.query.durations import to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, about, did_you_mean, shown
+from braided.query.errors import InvalidType, InvalidValue, about, require_stream, shown
 from braided.query.stream import Stream
 
 MAX_STREAMS = 8
 RESULT_TIME = "result_time"
 PUNCTUATION = "punctuation"
-
-
-def known_stream(stream: Any, names: Sequence[str], where: str) -> None:
-    """Raise unless the query has a stream of this name; `where` says who uses it."""
-    if stream not in names:
-        raise UnknownName(f"{where}: no stream {shown(stream)}; {did_you_mean(stream, names)}", value=stream)
 
 
 def read_streams(given: Any) -> tuple[Stream, ...]:
@@ -96,7 +90,7 @@ def _within_pair(pair: Any, names: Sequence[str]) -> Pair:
         raise InvalidType(f"within: each entry bounds a pair of streams; got {shown(pair)}")
     first, second = pair
     for name in (first, second):
-        known_stream(name, names, "within")
+        require_stream(name, names, "within")
     if first == second:
         raise InvalidValue(f"within: a pair must name two different streams; got {first!r} twice")
     return first, second
@@ -133,6 +127,6 @@ def read_select(select: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...
 def _check_selected(name: Any, source: Any, names: Sequence[str]) -> None:
     if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
         raise InvalidValue(f"select {shown(name)} must be 'stream.column'; got {shown(source)}", value=source)
-    known_stream(source.split(".", 1)[0], names, f"select {name!r}")
+    require_stream(source.split(".", 1)[0], names, f"select {name!r}")
     if name == RESULT_TIME:
         raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")

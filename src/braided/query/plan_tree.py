@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean, shown
+from braided.query.errors import InvalidType, InvalidValue, require_stream, shown
 
 Plan: TypeAlias = "str | tuple[Plan, ...]"
 
@@ -81,8 +81,7 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan:
     check_plan(tree)
     named = leaves(tree)
     for name in named:
-        if name not in streams:
-            raise UnknownName(f"plan: no stream {name!r}; {did_you_mean(name, streams)}")
+        require_stream(name, streams, "plan")
     missing = [name for name in streams if name not in named]
     if missing:
         raise InvalidValue(f"plan: stream {missing[0]!r} is missing; every stream must be in it once")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
+from braided.query.errors import InvalidType, InvalidValue, require_stream
 from braided.query.explain.warnings import for_ever
 from braided.query.memory import LIVE_SHARE
 
@@ -169,8 +169,7 @@ def _numbers(query: JoinQuery, option: str, given: Any, unit: str) -> Mapping[st
     if not isinstance(given, Mapping):
         raise InvalidType(f"explain: {option} must map streams to {unit}; got {given!r}")
     for name, value in given.items():
-        if name not in query.names:
-            raise UnknownName(f"explain: {option}: no stream {name!r}; {did_you_mean(name, query.names)}")
+        require_stream(name, query.names, f"explain: {option}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidType(f"explain: {option} of {name!r} must be a number ({unit}); got {value!r}")
         if not 0 <= value < math.inf:

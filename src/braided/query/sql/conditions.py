@@ -10,6 +10,7 @@ stream may be met. Without a window a plain comparison of times is left to `wher
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +24,8 @@ from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
 
 Range: TypeAlias = tuple[int | None, int | None]  # from, to; None: open
+Linear: TypeAlias = Counter[str]  # a sum: how often each stream's time, and microseconds
+_US = ""
 _OPEN: Range = (None, None)
 _FLIPPED = {"GT": "LT", "GTE": "LTE"}
 
@@ -186,50 +189,35 @@ def _bounds(
     said = []
     for kind, smaller, larger in steps:
         less, more = (_linear(words, side, found.at, times) for side in (smaller, larger))
-        if less is None or more is None:
-            return []
-        bound = _bound(kind, less - more, order)
+        bound = _bound(kind, _minus(less, more), order)
         if bound is None:
             return []
         said.append(bound)
     return said
 
 
-@dataclass(frozen=True)
-class _Linear:
-    """A sum of times, each once or its negative, and a duration."""
-
-    times: frozenset[tuple[str, int]]
-    us: int
-
-    def __sub__(self, other: _Linear) -> _Linear:
-        return self + -other
-
-    def __add__(self, other: _Linear) -> _Linear:
-        total = {stream: 0 for stream, _ in self.times | other.times}
-        for stream, sign in (*self.times, *other.times):
-            total[stream] += sign
-        return _Linear(frozenset((s, n) for s, n in total.items() if n), self.us + other.us)
-
-    def __neg__(self) -> _Linear:
-        return _Linear(frozenset((s, -n) for s, n in self.times), -self.us)
-
-
-def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> _Linear | None:
+def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> Linear | None:
     kind = type(node).__name__
     if kind == "Column":
-        stream, column = node.table, node.name
-        return _Linear(frozenset({(stream, 1)}), 0) if times[stream] == column else None
+        return Counter({node.table: 1}) if times[node.table] == node.name else None
     if kind == "Interval":
-        return _Linear(frozenset(), _interval_us(words, node, at))
-    if kind in ("Paren", "Neg"):
-        inner = _linear(words, node.this, at, times)
-        return inner and (-inner if kind == "Neg" else inner)
+        return Counter({_US: _interval_us(words, node, at)})
+    if kind == "Paren":
+        return _linear(words, node.this, at, times)
+    if kind == "Neg":
+        return _minus(Counter(), _linear(words, node.this, at, times))
     if kind in ("Add", "Sub"):
         left, right = (_linear(words, side, at, times) for side in (node.this, node.expression))
-        if left is not None and right is not None:
-            return left + right if kind == "Add" else left - right
+        return _minus(left, right if kind == "Sub" else _minus(Counter(), right))
     return None
+
+
+def _minus(left: Linear | None, right: Linear | None) -> Linear | None:
+    if left is None or right is None:
+        return None
+    difference = Counter(left)
+    difference.subtract(right)
+    return difference
 
 
 def _interval_us(words: Words, node: Any, at: int) -> int:
@@ -245,13 +233,13 @@ def _interval_us(words: Words, node: Any, at: int) -> int:
         words.wrong(_position(node, at), str(wrong))
 
 
-def _bound(kind: str, difference: _Linear, order: Mapping[str, int]) -> tuple[Pair, Range] | None:
+def _bound(kind: str, difference: Linear | None, order: Mapping[str, int]) -> tuple[Pair, Range] | None:
     """`difference` is at most zero (or below it, or equal to it): what that says of two streams' times."""
-    signs = dict(difference.times)
-    if sorted(signs.values()) != [-1, 1]:
+    signs = {stream: n for stream, n in (difference or {}).items() if n and stream != _US}
+    if difference is None or sorted(signs.values()) != [-1, 1]:
         return None
     first, second = sorted(signs, key=lambda stream: order[stream])
-    most = -difference.us - (kind == "LT")
+    most = -difference[_US] - (kind == "LT")
     if kind == "EQ":
         exact = most * signs[second]
         return (first, second), (exact, exact)

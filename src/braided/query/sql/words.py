@@ -6,13 +6,14 @@ Words come from sqlglot's tokenizer, so that texts, quoted names and comments ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 from braided.query.condition import sqlglot
 from braided.query.errors import InvalidType, InvalidValue, did_you_mean
 
+T = TypeVar("T")
 Kind = Literal["word", "name", "text", "number", "sign", "end"]
 _KINDS: dict[str, Kind] = {"STRING": "text", "NUMBER": "number", "IDENTIFIER": "name"}
 # texts, quoted names and comments; what opens one of them and is left over is not closed
@@ -93,6 +94,13 @@ class Words:
             hint = did_you_mean(word.text.upper(), names)
             self.wrong(word, f"{after} must be {' or '.join(names)}; got {word.shown}; {hint}")
         return word.upper.lower()
+
+    def listed(self, read: Callable[[Words], T]) -> list[T]:
+        """What `read` reads, as often as a comma follows."""
+        items = [read(self)]
+        while self.accept(","):
+            items.append(read(self))
+        return items
 
     def dotted(self) -> bool:
         """Whether the next word is part of a name such as orders.window, or of :limit."""
