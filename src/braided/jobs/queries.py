@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from braided.jobs.problems import Place, Problem, called
@@ -90,17 +91,14 @@ def _left_out(query: Any, place: Place, *, again: bool) -> Any:
 
 def _without(values: Any, place: Place) -> Any:
     """A copy that lacks the value at a place; None if there is none."""
-    if not place or not isinstance(values, Mapping | list):
+    copy = inner = deepcopy(values)
+    try:
+        for key in place[:-1]:
+            inner = inner[key]
+        del inner[place[-1]]
+    except (LookupError, TypeError):
         return None
-    copy: Any = dict(values) if isinstance(values, Mapping) else list(values)
-    key = place[0]
-    if key not in (copy if isinstance(copy, dict) else range(len(copy))):
-        return None
-    if len(place) == 1:
-        del copy[key]
-    else:
-        copy[key] = _without(copy[key], place[1:])
-    return None if len(place) > 1 and copy[key] is None else copy
+    return copy
 
 
 def _without_empty(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -140,14 +140,6 @@ def require_stream(name: Any, streams: Sequence[str], where: str) -> None:
         raise UnknownName(f"{where}: no stream {shown(name)}; {did_you_mean(name, streams)}", value=name)
 
 
-def require_whole(owner: str, option: str, value: object, least: int, most: int, wanted: str) -> None:
-    """Raise unless `value` is a whole number in a range that `wanted` tells."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidType.must(option, "a whole number", value, owner=owner)
-    if not least <= value <= most:
-        raise InvalidValue.must(option, wanted, value, owner=owner)
-
-
 def os_reason(wrong: OSError) -> str:
     """Why a file or a folder cannot be made; of a file where a folder should be, that it is one."""
     if isinstance(wrong, FileExistsError | NotADirectoryError):

@@ -51,9 +51,7 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
         with about("on", position):
             pairs.append(_pair(pair, streams))
     if not pairs:
-        raise InvalidValue(
-            "on names no pair of columns; leave it out to join by the streams' keys", option="on"
-        )
+        raise InvalidValue("on names no pair of columns; leave it out to join by the streams' keys")
     graph = JoinGraph(attributes(pairs))
     connected = graph.connected(streams)
     apart = [name for name in streams if name not in connected]
@@ -61,7 +59,6 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
         raise InvalidValue(
             f"on does not connect stream {apart[0]!r} with {', '.join(map(repr, connected))}; "
             "add a pair that does",
-            option="on",
             stream=apart[0],
         )
     return tuple(sorted(set(pairs)))
@@ -121,8 +118,7 @@ class JoinGraph:
                 inputs = ", ".join(label(child) for child in operator)
                 raise InvalidValue(
                     f"plan: the inputs {inputs} of one operator have no key in common, so every pair of rows "
-                    "would be compared; put streams together that `on` connects",
-                    option="plan",
+                    "would be compared; put streams together that `on` connects"
                 )
 
     def connected(self, streams: Sequence[str]) -> tuple[str, ...]:

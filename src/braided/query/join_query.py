@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from braided.query import condition
@@ -25,7 +25,12 @@ from braided.query.tuning import Tuning
 from braided.query.values import PlainDict, freeze, value_class
 
 WithinOption: TypeAlias = Mapping[tuple[str, str], Duration | tuple[Duration, Duration]]
-_BY_NAMES = {"plan": read_plan, "within": read_within, "select": read_select}
+_BY_NAMES: dict[str, Callable[[Any, Sequence[str]], Any]] = {
+    "on": read_on,
+    "plan": read_plan,
+    "within": read_within,
+    "select": read_select,
+}
 
 
 @value_class
@@ -53,14 +58,15 @@ class JoinQuery(PlainDict):
 
     def _check(self) -> None:
         freeze(self, streams=read_streams(self.streams))
-        freeze(self, on=read_on(self.on, self.names))
-        check_keys(self)
         for option, read in _BY_NAMES.items():
             with about(option):
                 freeze(self, **{option: read(getattr(self, option), self.names)})
-        self.graph.check(self.tree)
+        check_keys(self)
+        with about("plan"):
+            self.graph.check(self.tree)
+        with about("within"):
+            _ = self.bounds
         check(self)
-        _ = self.bounds
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

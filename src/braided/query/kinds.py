@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, require_whole
+from braided.query.errors import InvalidType, InvalidValue
 
 Reader: TypeAlias = Callable[[str, str, Any], Any]
 MOST_INT = (1 << 63) - 1
@@ -20,7 +20,10 @@ def whole(least: int, most: int, wanted: str) -> Reader:
     """Read a whole number in a range that `wanted` tells."""
 
     def read(owner: str, option: str, value: Any) -> Any:
-        require_whole(owner, option, value, least, most, wanted)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidType.must(option, "a whole number", value, owner=owner)
+        if not least <= value <= most:
+            raise InvalidValue.must(option, wanted, value, owner=owner)
         return value
 
     return read

@@ -1,6 +1,6 @@
 """What a stream promises of the rows to come, so that others can be forgotten early.
 
-Every promise is a source of *closures*: a stream is closed for a key once no row of it is to come. A
+Every promise closes keys: a stream is closed for a key once no row of it is to come. A
 punctuation closes its key, or all keys up to a value; a stream whose keys are unique is closed for a key by
 its first row; one that comes clustered or ordered, when the cluster or the order has moved on. A promise
 never changes the result of streams that keep it; a row that breaks it is an error, or is counted and left

@@ -55,7 +55,7 @@ class Stream(PlainDict):
             super().__post_init__()
 
     @property
-    def owner(self) -> str:
+    def _owner(self) -> str:
         """What error messages call the stream."""
         return f"stream {self.name!r}"
 

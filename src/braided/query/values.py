@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import typing
 from collections.abc import Mapping
 from types import NoneType, UnionType
@@ -16,11 +17,11 @@ T = TypeVar("T", bound=type)
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def value_class(cls: T) -> T:
-    """A frozen dataclass whose constructor answers a mistyped option with a hint."""
+    """Make a frozen dataclass whose constructor answers a mistyped option with a hint."""
     made: Any = dataclasses.dataclass(frozen=True)(cls)
     names = [f.name for f in dataclasses.fields(made) if f.init]
     required = [f.name for f in dataclasses.fields(made) if f.default is dataclasses.MISSING]
-    plain_init = made.__init__
+    plain_init, signature = made.__init__, inspect.signature(made.__init__)
 
     @functools.wraps(plain_init)
     def init(self: Any, *args: Any, **options: Any) -> None:
@@ -33,13 +34,10 @@ def value_class(cls: T) -> T:
         if missing:
             raise InvalidType(f"{cls.__name__}: {missing[0]} is missing; give it", option=missing[0])
         try:
-            plain_init(self, *args, **options)
+            signature.bind(self, *args, **options)
         except TypeError as wrong:
-            if isinstance(wrong, InvalidType) or wrong.__traceback__ is None:
-                raise
-            if wrong.__traceback__.tb_next is not None:  # from inside: our own bug, not a bad call
-                raise
             raise InvalidType(f"{cls.__name__}: {wrong}") from None
+        plain_init(self, *args, **options)
 
     made.__init__ = init
     return made  # type: ignore[no-any-return]
@@ -55,14 +53,14 @@ class PlainDict:
     def __post_init__(self) -> None:
         for option, hint in _hints(type(self)).items():  # type: ignore[arg-type]
             with about(option):
-                freeze(self, **{option: _read(hint, self.owner, option, getattr(self, option))})
+                freeze(self, **{option: _read(hint, self._owner, option, getattr(self, option))})
         self._check()
 
     def _check(self) -> None:
         """Raise if options do not go together."""
 
     @property
-    def owner(self) -> str:
+    def _owner(self) -> str:
         """What error messages call the value."""
         return type(self).__name__
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
 from braided.query.errors import InvalidType, InvalidValue, require_stream
-from braided.query.explain.warnings import for_ever
+from braided.query.explain.warnings import unlimited
 from braided.query.memory import LIVE_SHARE
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _expected(query: JoinQuery, i: int, rate: float | None, row_bytes: float | N
     if retention_us < INFINITE_US:
         kept_us = max(0, retention_us)
         rows, why = rate * (kept_us + late_us) / 1e6, f"{speed} for {to_text(kept_us)}{late}"
-    elif for_ever(query, i):
+    elif unlimited(query, i):
         end = " until keys are closed" if query.promises else ", and none is ever forgotten"
         return Expected(stream.name, None, None, f"{rate * _DAY_S:,.0f} rows more a day ({speed}){end}")
     else:

@@ -46,8 +46,8 @@ class Conjunct:
     @property
     def text(self) -> str:
         """As SQL over the streams' own names."""
-        said: str = self.node.sql(comments=False)
-        return f"({said})" if self.kind == "Or" else said
+        sql: str = self.node.sql(comments=False)
+        return f"({sql})" if self.kind == "Or" else sql
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,15 @@ class Names:
             place, table = _position(column, at), column.args.get("table")
             if table is None or column.args.get("db") or not column.name or column.name == "*":
                 text = "; a text has single quotes" if column.this.args.get("quoted") else ""
-                said = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
-                self._words.wrong(place, said)
+                message = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
+                self._words.wrong(place, message)
             stream = self.known(table.name, place)
             table.set("this", stream)
             table.set("quoted", stream in self._quoted)
 
 
-def conjuncts(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
-    """The conditions of a part of the text, with the streams' own names in them."""
+def split(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
+    """Yield the conditions of a part of the text, with the streams' own names in them."""
     waiting = [_parse(words, span)]
     names.rename(waiting[0], span[0])
     _check_read(words, waiting[0], span)
@@ -105,21 +105,21 @@ def conjuncts(words: Words, span: tuple[int, int], names: Names, *, joins: bool)
 
 
 def meaning(
-    words: Words, streams: Sequence[Stream], found: Sequence[Conjunct], given: Mapping[Pair, Range]
+    words: Words, streams: Sequence[Stream], conjuncts: Sequence[Conjunct], given: Mapping[Pair, Range]
 ) -> Meaning:
-    """Which columns are equal, how far times may be apart (`given` and found), and what else must hold."""
+    """Tell which columns are equal, how far times may be apart (`given`, too), and what else must hold."""
     times = {s.name: s.time for s in streams}
     order = {s.name: i for i, s in enumerate(streams)}
-    equal = [pair for c in found if (pair := _equality(c))]
-    left = [c for c in found if not _equality(c)]
+    equal = [pair for c in conjuncts if (pair := _equality(c))]
+    left = [c for c in conjuncts if not _equality(c)]
     bounds = dict(given)
     timed = [(c, _bounds(words, c, times, order)) for c in left]
-    for _, said in timed:
-        for pair, bound in said:
+    for _, ranges in timed:
+        for pair, bound in ranges:
             bounds[pair] = tighter(bounds.get(pair, _OPEN), bound)
     closed = {pair: _close(bound, pair, streams) for pair, bound in bounds.items()}
-    rest = [(c, said) for c, said in timed if not said or any(None in closed[pair] for pair, _ in said)]
-    where = " AND ".join(_checked(words, c, said) for c, said in rest)
+    rest = [(c, ranges) for c, ranges in timed if not ranges or any(None in closed[p] for p, _ in ranges)]
+    where = " AND ".join(_checked(words, c, ranges) for c, ranges in rest)
     within = {pair: (a, b) for pair, (a, b) in closed.items() if a is not None and b is not None}
     return Meaning(equal, within, where or None)
 
@@ -162,9 +162,9 @@ def _position(node: Any, otherwise: int) -> int:
     return min(starts, default=otherwise)
 
 
-def _equality(found: Conjunct) -> tuple[str, str] | None:
+def _equality(conjunct: Conjunct) -> tuple[str, str] | None:
     """The columns of two streams that a condition after ON says are equal."""
-    sides = (found.node.this, found.node.expression) if found.joins and found.kind == "EQ" else ()
+    sides = (conjunct.node.this, conjunct.node.expression) if conjunct.joins and conjunct.kind == "EQ" else ()
     if not sides or any(type(side).__name__ != "Column" for side in sides):
         return None
     if sides[0].table == sides[1].table:
@@ -174,26 +174,26 @@ def _equality(found: Conjunct) -> tuple[str, str] | None:
 
 
 def _bounds(
-    words: Words, found: Conjunct, times: Mapping[str, str | None], order: Mapping[str, int]
+    words: Words, conjunct: Conjunct, times: Mapping[str, str | None], order: Mapping[str, int]
 ) -> list[tuple[Pair, Range]]:
     """What a condition says about the times of two streams; nothing if it is about something else."""
-    node = found.node
-    if found.kind == "Between":
+    node = conjunct.node
+    if conjunct.kind == "Between":
         steps = [("LTE", node.args["low"], node.this), ("LTE", node.this, node.args["high"])]
-    elif found.kind in ("EQ", "LT", "LTE"):
-        steps = [(found.kind, node.this, node.expression)]
-    elif found.kind in _FLIPPED:
-        steps = [(_FLIPPED[found.kind], node.expression, node.this)]
+    elif conjunct.kind in ("EQ", "LT", "LTE"):
+        steps = [(conjunct.kind, node.this, node.expression)]
+    elif conjunct.kind in _FLIPPED:
+        steps = [(_FLIPPED[conjunct.kind], node.expression, node.this)]
     else:
         return []
-    said = []
+    ranges = []
     for kind, smaller, larger in steps:
-        less, more = (_linear(words, side, found.at, times) for side in (smaller, larger))
+        less, more = (_linear(words, side, conjunct.at, times) for side in (smaller, larger))
         bound = _bound(kind, _minus(less, more), order)
         if bound is None:
             return []
-        said.append(bound)
-    return said
+        ranges.append(bound)
+    return ranges
 
 
 def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> Linear | None:
@@ -226,9 +226,9 @@ def _interval_us(words: Words, node: Any, at: int) -> int:
         words.wrong(
             _position(node, at), f"{node.sql()!r} is no INTERVAL '1 hour'; put a sign before INTERVAL"
         )
-    said = f"{number.name} {'' if unit is None else unit.name}".strip()
+    text = f"{number.name} {'' if unit is None else unit.name}".strip()
     try:
-        return to_us(said, owner="INTERVAL")
+        return to_us(text, owner="INTERVAL")
     except BraidedError as wrong:
         words.wrong(_position(node, at), str(wrong))
 
@@ -263,25 +263,25 @@ def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
     return low, first_us if high is None else high
 
 
-def _checked(words: Words, found: Conjunct, said: Sequence[tuple[Pair, Range]]) -> str:
-    """The condition as `where` takes it; `said` is what it says about times, if not from both sides."""
-    text = found.text
-    if any(type(n).__name__ == "Interval" for n in found.node.walk()):
-        for (first, second), (low, _) in said:
+def _checked(words: Words, conjunct: Conjunct, ranges: Sequence[tuple[Pair, Range]]) -> str:
+    """The condition as `where` takes it; `ranges` are what it says about times, if not from both sides."""
+    text = conjunct.text
+    if any(type(n).__name__ == "Interval" for n in conjunct.node.walk()):
+        for (first, second), (low, _) in ranges:
             open_to = second if low is None else first
             words.wrong(
-                found.at,
+                conjunct.at,
                 f"{text!r} bounds {first} and {second} from one side only; bound the other side too, or give "
                 f"{open_to} a WINDOW",
             )
         words.wrong(
-            found.at,
+            conjunct.at,
             f"INTERVAL in {text!r}: it only goes with the TIME columns of two streams, compared by <= …",
         )
     try:
-        same = condition.parse(text) == condition.read(found.node, text)
+        same = condition.parse(text) == condition.read(conjunct.node, text)
     except BraidedError as wrong:
-        words.wrong(found.at, str(wrong))
+        words.wrong(conjunct.at, str(wrong))
     if not same:
-        words.wrong(found.at, f"{text!r} cannot be read back; write it with other words")
+        words.wrong(conjunct.at, f"{text!r} cannot be read back; write it with other words")
     return text

@@ -227,11 +227,11 @@ def _starts_clause(words: Words) -> bool:
 
 
 def _option(words: Words, source: Source) -> None:
-    said = words.read()
-    option = said.upper.lower()
+    word = words.read()
+    option = word.upper.lower()
     if option in source.options:
-        words.wrong(said, f"{said.upper} is given twice for stream {source.name.text!r}; leave one out")
-    source.options[option] = OPTIONS[said.upper](words)
+        words.wrong(word, f"{word.upper} is given twice for stream {source.name.text!r}; leave one out")
+    source.options[option] = OPTIONS[word.upper](words)
 
 
 def _end(words: Words, clauses: Clauses) -> None:

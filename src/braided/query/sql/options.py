@@ -66,10 +66,10 @@ def within(words: Words) -> Pair:
 def _overload(words: Words) -> dict[str, Any]:
     budgets: dict[str, Any] = {}
     while words.peek().upper in _BUDGETS:
-        said = words.peek()
+        word = words.peek()
         option, value = _budget(words)
         if option in budgets:
-            words.wrong(said, f"OVERLOAD {said.upper} is given twice; leave one out")
+            words.wrong(word, f"OVERLOAD {word.upper} is given twice; leave one out")
         budgets[option] = value
     if not budgets:
         known = "PROBES 1000, TARGET BATCH '2 seconds' or STATE ROWS 1000"
@@ -78,9 +78,9 @@ def _overload(words: Words) -> dict[str, Any]:
 
 
 def _budget(words: Words) -> tuple[str, Any]:
-    said = words.read().upper
-    option, follows, example = _BUDGETS[said]
-    after = f"{said} {follows}".rstrip()
+    word = words.read().upper
+    option, follows, example = _BUDGETS[word]
+    after = f"{word} {follows}".rstrip()
     if follows:
         words.expect(follows, f"write {after} {example!r}")
     return option, words.number(after) if isinstance(example, int) else words.quoted(after, example)

@@ -27,7 +27,7 @@ from braided.query.join_query import JoinQuery
 from braided.query.parts import read_within
 from braided.query.plan_tree import Plan
 from braided.query.sql import grammar as sql_grammar
-from braided.query.sql.conditions import Meaning, Names, Range, conjuncts, meaning, tighter
+from braided.query.sql.conditions import Meaning, Names, Range, meaning, split, tighter
 from braided.query.sql.grammar import Clauses
 from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
@@ -54,7 +54,7 @@ def _query(words: Words, clauses: Clauses) -> JoinQuery:
         _made(words, source.name, Stream, source.name.text, **source.options) for source in clauses.sources
     ]
     spans = [*((source.on, True) for source in clauses.sources), (clauses.where, False)]
-    conditions = [c for span, joins in spans if span for c in conjuncts(words, span, names, joins=joins)]
+    conditions = [c for span, joins in spans if span for c in split(words, span, names, joins=joins)]
     meant = meaning(words, streams, conditions, _within(words, clauses, names))
     equal = [*_using(clauses), *meant.equal]
     _check_connected(words, clauses, equal, meant)
