@@ -26,8 +26,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
-from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.join_query import JoinQuery
 from braided.query.memory import LEAST_BYTES
+from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.query.streaming import check_streaming
