@@ -21,7 +21,7 @@ import pytest
 from braided.engine.sides.side import Rows
 from braided.engine.spill.files import Piece, Spill
 from braided.engine.spill.home import make_home, sweep
-from tests.state.test_folders import NOBODY, as_root
+from tests.engine.test_folders import NOBODY, as_root
 
 ROWS = 12
 
@@ -78,7 +78,7 @@ def at_most(seconds: int) -> Iterator[None]:
 
 EXITS = """
 import os, sys
-from tests.state.test_spill_files import ROWS, Spill, numbers, write
+from tests.engine.spill.test_files import ROWS, Spill, numbers, write
 spill = Spill(sys.argv[1])
 pieces = write(spill)
 child = os.fork()

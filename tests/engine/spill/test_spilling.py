@@ -192,7 +192,7 @@ def test_merged_results_come_in_random_order() -> None:
 
 def test_the_example_of_running_averages(capsys: pytest.CaptureFixture[str]) -> None:
     """It converges, comes from disk while nothing arrives, and ends with what the whole join says."""
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "running_average.py"))
+    example = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "running_average.py"))
     example["main"]()
     lines = capsys.readouterr().out.splitlines()
     seen = [int(line.split(" results")[0].split()[-1].replace(",", "")) for line in lines]

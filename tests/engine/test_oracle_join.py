@@ -59,17 +59,6 @@ def test_oracle_windows_on_some_streams_only(batch_rows: int) -> None:
         check(query, random_tables(seed, names, rows=40, keys=6), batch_rows)
 
 
-@pytest.mark.parametrize("batch_rows", BATCH_ROWS)
-@pytest.mark.parametrize("per", ["key", "stream"])
-def test_oracle_count_windows(per: str, batch_rows: int) -> None:
-    names = names_of(3)
-    for seed in seeds(4):
-        rows = 1 + seed
-        counted = bd.CountWindow(rows, per=per)  # type: ignore[arg-type]
-        query = bd.JoinQuery([stream("s0", counted), stream("s1", "25 us"), stream("s2", counted)])
-        check(query, random_tables(seed, names, keys=4, span_us=60), batch_rows)
-
-
 @pytest.mark.parametrize("batch_rows", [1, 7, 50])
 @pytest.mark.parametrize("key_type", KEY_TYPES)
 def test_oracle_key_types(key_type: str, batch_rows: int) -> None:

@@ -61,20 +61,6 @@ def test_a_burst_is_given_back() -> None:
     assert live.stats().streams["a"].live_bytes < 10 * quiet
 
 
-def test_count_windows_hold_what_they_count() -> None:
-    streams = [
-        bd.Stream("a", key="k", time="t", window=bd.CountWindow(3)),
-        bd.Stream("b", key="k", time="t", window=bd.CountWindow(50, per="stream")),
-    ]
-    live = bd.LocalJoin(bd.JoinQuery(streams))
-    for start in range(0, 20_000, 100):
-        t = np.arange(start, start + 100)
-        live.push({n: pa.table({"k": t % 20, "t": t}) for n in "ab"})
-    seen = live.stats().streams
-    assert seen["a"].live_rows <= 3 * 60 + 200
-    assert seen["b"].live_rows <= 50 + 100
-
-
 def test_a_small_slice_does_not_keep_a_large_table_alive() -> None:
     live = join()
     before = pa.total_allocated_bytes()
