@@ -30,7 +30,7 @@ COSTS = Costs(**GIVEN["costs"])
 WIDE = 2_000  # bytes of a tuple: so few rows fit that there are many groups
 TINY: dict[str, Any] = {
     **GIVEN["full"],
-    "scale": 0.004, "batch_s": 5.0, "seeds": 2, "some_seeds": 1,
+    "scale": 0.002, "batch_s": 10.0, "seeds": 2, "some_seeds": 1,
     "calm": ["D"], "alphas": [0.9], "keepings": ["recent"], "memory_shares": [0.15], "flush_shares": [0.1],
     "join_ratios": [2], "joins": [4], "batches": [10.0], "disks": [10], "speed": 200,
 }  # fmt: skip
