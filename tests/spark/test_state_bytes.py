@@ -1,11 +1,12 @@
 """What a bucket reads and writes in a steady join: what is new, however much it holds.
 
-A batch of a join that holds a hundred batches wrote and read as much as one that holds ten.
+The rows held are in the arena as long as it can be trusted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import braided as bd
 from braided.spark.storage import folders
+from braided.spark.storage.store import Meta
 from tests.spark.test_bucket import Cluster, Memory
 
 ROWS = 120  # of a stream and batch
@@ -59,8 +61,11 @@ def plain_batches() -> Iterator[dict[str, pa.Table]]:
     rng, at = np.random.default_rng(1), 0
     while True:
         times = np.arange(at, at + ROWS)
-        keys = rng.integers(0, 1 << 40, (2, ROWS))
-        yield {n: pa.table({"k": keys[i], "t": times, "v": [f"{k}{PAD}" for k in keys[i]]}) for i, n in enumerate("ab")}
+        keys = np.array([rng.permutation(times) for _ in "ab"])
+        yield {
+            n: pa.table({"k": keys[i], "t": times, "v": [f"{k}{PAD}" for k in keys[i]]})
+            for i, n in enumerate("ab")
+        }
         at += ROWS
 
 
@@ -71,7 +76,7 @@ def promised_batches() -> Iterator[dict[str, pa.Table]]:
         out = {}
         for i, (name, table) in enumerate(batch.items()):
             done = before[i][: ROWS // 2]
-            before[i] = table["k"].to_numpy()
+            before[i] = np.sort(table["k"].to_numpy())
             closing = pa.table(
                 {"k": done, "t": np.full(len(done), table["t"][0].as_py()), "v": [None] * len(done)}
             ).cast(table.schema)
@@ -83,7 +88,7 @@ def promised_batches() -> Iterator[dict[str, pa.Table]]:
 def joins() -> dict[str, Any]:
     streams = [bd.Stream(n, "k", time="t") for n in "ab"]
     promising = [bd.Stream(n, "k", time="t", punctuation="p") for n in "ab"]
-    budget = bd.Memory(60_000, defer=False, groups=16, interval="1 millisecond")
+    budget = bd.Memory(60_000, groups=16)
     return {
         "plain": (bd.JoinQuery(streams), plain_batches),
         "promises": (bd.JoinQuery(promising), promised_batches),
@@ -91,8 +96,19 @@ def joins() -> dict[str, Any]:
     }
 
 
-def run(name: str, batches: int) -> tuple[list[dict[str, int]], int]:
-    """What every batch read and wrote, and how many bytes are held at the end."""
+@dataclass
+class Seen:
+    """What a batch read and wrote, and how large small values and closed keys are after it."""
+
+    read: int
+    written: int
+    meta_read: int
+    meta_written: int
+    closed_keys: int
+
+
+def run(name: str, batches: int) -> tuple[list[Seen], int]:
+    """What every batch did, and how many bytes are held at the end."""
     query, feed = joins()[name]
     source = feed()
     first = next(source)
@@ -104,14 +120,51 @@ def run(name: str, batches: int) -> tuple[list[dict[str, int]], int]:
         for state in states:
             state.start()
         made.push(first if number == 0 else next(source))
-        names = ("meta_read", "meta_written", "read", "written")
-        seen.append({n: sum(getattr(s, n) for s in states) for n in names})
+        metas = [Meta.decode(state.meta) for state in states if state.meta is not None]
+        closed = [c.size for m in metas for n, chunks in m.parts.items() if "/rows" not in n for c in chunks]
+        sums = [sum(getattr(s, n) for s in states) for n in ("read", "written", "meta_read", "meta_written")]
+        seen.append(Seen(*sums, sum(closed)))
     return seen, sum(len(data) for s in states for data in s.chunks.values())
 
 
-@pytest.mark.parametrize("name", joins())
-def test_a_batch_writes_what_is_new(name: str) -> None:
+@pytest.mark.parametrize("name", ["plain", "promises"])
+def test_a_batch_writes_what_is_new_and_reads_the_small_value(name: str) -> None:
     seen, held = run(name, 40)
-    one = seen[0]["written"]
-    print(name, held, one, [s["written"] for s in seen], [s["read"] for s in seen], [s["meta_read"] for s in seen], [s["meta_written"] for s in seen])
-    assert held > 12 * one
+    one = seen[0].written
+    assert held > 25 * one
+    before = 0
+    for batch in seen:
+        assert batch.written - batch.closed_keys <= 2 * one
+        assert batch.read == before  # the closed keys, and no row: these are in the arena
+        before = batch.closed_keys
+    assert (before > 0) == (name == "promises")
+    assert before < held / 20
+    assert seen[-1].meta_read <= held / 10
+    assert seen[-1].meta_written - seen[-2].meta_written < 64 * 2 * 4  # what it says of a few more chunks
+
+
+def test_a_memory_budget_writes_a_few_times_what_is_new() -> None:
+    """A flush writes rows again, and a merge reads a group; neither grows with all that is held."""
+    seen, held = run("memory", 40)
+    one = seen[0].written
+    assert held > 60 * one
+    assert max(batch.written for batch in seen) <= 12 * one
+    early, late = (np.mean([b.written for b in part]) for part in (seen[10:20], seen[30:]))
+    assert late <= 1.5 * early
+    assert np.mean([b.read for b in seen[30:]]) <= held / 4
+
+
+def test_without_an_arena_all_rows_are_read() -> None:
+    """So that the counts above mean something."""
+    query, feed = joins()["plain"]
+    source = feed()
+    first = next(source)
+    made = Cluster(query, first)
+    states = [Counting() for _ in made.states]
+    made.states = list(states)
+    for batch in (first, next(source), next(source)):
+        held = sum(len(data) for s in states for data in s.chunks.values())
+        for state in states:
+            state.start()
+        made.push(batch)
+        assert sum(s.read for s in states) == held
