@@ -289,15 +289,16 @@ def test_a_damaged_chunk_is_named(damage: str) -> None:
         cluster.push({n: t.slice(30) for n, t in tables.items()})
 
 
-def test_state_of_another_format_is_refused() -> None:
+@pytest.mark.parametrize("version", [1, 7])
+def test_state_of_another_format_is_refused(version: int) -> None:
     names = names_of(2)
     tables = random_tables(1, names)
     cluster = Cluster(bd.JoinQuery([stream(n) for n in names]), tables)
     cluster.push(tables)
     for state in cluster.states:
         assert state.meta is not None
-        state.meta = state.meta.replace(b'"format": 2', b'"format": 7')
-    with pytest.raises(bd.BraidedError, match=r"format 7.*reads format 2"):
+        state.meta = state.meta.replace(b'"format": 2', b'"format": %d' % version)
+    with pytest.raises(bd.BraidedError, match=rf"state of format {version}; this version .* reads format 2"):
         cluster.push(tables)
 
 

@@ -24,7 +24,7 @@ from braided.spark.wire.pack import Packer
 from braided.spark.wire.packed import Found, Packed, packed_rows, to_arrow
 from braided.spark.wire.repack import Repacker, Teller
 from braided.testing import assert_same_bag, bag, expected
-from tests.local.test_plans import GRAPHS, graph_tables
+from tests.operators.test_plans import GRAPHS, graph_tables
 from tests.seeds import seeds
 from tests.spark.test_bucket import BUCKETS, Memory, batches
 from tests.workloads import names_of

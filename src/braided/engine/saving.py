@@ -80,6 +80,7 @@ def same_plan(engine: Engine, state: EngineState) -> bool:
 
 def _load(engine: Engine, state: EngineState, *, rows: bool) -> None:
     numbers, names = state.numbers, engine.query.names
+    _check_numbers(numbers, len(names))
     engine.core.keep_features(state)
     schemas = {
         n: state.part(f"stream/{n}/schema").schema for n in names if f"stream/{n}/schema" in state.parts
@@ -119,6 +120,16 @@ def _numbers(engine: Engine) -> dict[str, Any]:
         "batches": engine.core.batches,
         "ended": engine.core.watermark.ended,
     }
+
+
+def _check_numbers(numbers: dict[str, Any], streams: int) -> None:
+    """Raise for numbers that are of another type: what they break would come to light much later."""
+    by_stream = numbers["streams"].values()
+    times = [*numbers["floors_us"], *(s["newest_us"] for s in by_stream)]
+    counts = [numbers["results"], numbers["batches"], *(n for s in by_stream for n in s["counters"].values())]
+    whole = all(type(n) is int for n in [*counts, *(t for t in times if t is not None)])
+    if not (whole and isinstance(numbers["ended"], bool) and len(numbers["floors_us"]) == streams):
+        raise InvalidValue("this saved state is damaged: some of its numbers are of another type")
 
 
 def _put_rows(engine: Engine, state: EngineState, *, same: bool) -> None:

@@ -13,7 +13,7 @@ import pytest
 import braided as bd
 from braided.engine.promises import ledger
 from braided.testing import assert_same_bag, expected
-from tests.local.test_promises import access, keyed, workload
+from tests.engine.promises.test_promises import access, keyed, workload
 from tests.promised import KINDS, batches_of, data_of, plainly
 from tests.seeds import seeds
 

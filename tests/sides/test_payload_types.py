@@ -88,7 +88,8 @@ def test_any_type_passes_unchanged(name: str, rows: int) -> None:
     found = []
     for start in range(0, N, rows):
         found.append(live.push({n: t.slice(start, rows) for n, t in tables.items()}))
-        live = bd.LocalJoin(query).restore(live.snapshot())
+        if rows > 1 or start % 5 == 0:
+            live = bd.LocalJoin(query).restore(live.snapshot())
     result = pa.concat_tables([f for f in found if f.num_rows])
     assert result.num_rows > 20
     originals = values.to_pylist()

@@ -128,7 +128,7 @@ def test_the_first_allocation_is_there_at_once() -> None:
 
 def test_steady_statistics_start_no_analysis_and_no_thread() -> None:
     code = """
-from tests.runtime.test_adaptation import *
+from tests.engine.overload.test_adaptation import *
 adaptation = Adaptation()
 assert run(adaptation, [ask()] * 20) == [None] * 20
 assert not background.running() and threading.active_count() == 1
@@ -297,7 +297,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 def test_a_process_with_an_analysis_under_way_does_not_hang(how: str) -> None:
     code = f"""
 import os
-from tests.runtime.test_adaptation import *
+from tests.engine.overload.test_adaptation import *
 def endless(question):
     while threading.current_thread() is not threading.main_thread():
         time.sleep(0.01)
@@ -313,7 +313,7 @@ assert background.running() and not adaptation._under_way.task.done
 def test_scipy_is_imported_by_the_thread_only() -> None:
     """Bounds on age need a cover of states; its exact solver is SciPy's, whose import takes 0.7 s."""
     code = """
-from tests.runtime.test_adaptation import *
+from tests.engine.overload.test_adaptation import *
 from tests.policies.plans import reachable_bounds
 from braided.policies.freshness import tightest_bounds
 model = figure_10()
