@@ -15,8 +15,8 @@ from braided.engine.features import Host
 from braided.engine.operators.tree import Arriving
 from braided.engine.overload.feature import Overloading
 from braided.engine.overload.rationing import Rationing
-from braided.policies.choice import DRIVER_POLICIES
 from braided.policies.decisions import Rations, Turn
+from braided.policies.driver import DRIVER_POLICIES
 from braided.query.plan_tree import Plan
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream

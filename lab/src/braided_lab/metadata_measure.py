@@ -116,8 +116,8 @@ def run_mjoin(
     """The engine over batches of news and access."""
     query = news_query(every, index)
     engine = Engine(query, Site(repeatable=True), {"promises": purge})
-    engine.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
-    promises = engine.features.get("promises")
+    engine.core.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
+    promises = engine.core.features.get("promises")
     before, seconds, inserted, purged = engine.statistics(), 0.0, 0, 0
     points = [np.zeros(len(COLUMNS))]
     for batch in batches:
@@ -158,8 +158,10 @@ def _point(
     learned = [operator.join.learned for operator in engine.tree.operators]
     probes = sum(int(known.tallies[PROBES].sum()) for known in learned)
     compared = sum(int(known.tallies[LOOKED].sum()) for known in learned)
-    state = sum(stream.side.live_rows for stream in engine.streams if stream is not None)
-    return np.array([engine.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64)
+    state = sum(stream.side.live_rows for stream in engine.core.streams if stream is not None)
+    return np.array(
+        [engine.core.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64
+    )
 
 
 def run_xjoin(batches: Iterable[Batch], memory_rows: int | None = None, folder: Path | None = None) -> Curve:

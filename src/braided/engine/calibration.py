@@ -2,7 +2,7 @@
 
 The real kernels run over a grid of window sizes and numbers of keys; the costs are the non-negative figures
 that explain the times best, in relative terms. The file's name holds the processor and a digest of the
-kernels, so another machine or version measures again. Without a place to write, a process measures for itself.
+kernels, so another machine or version measures again. Without a place to write, each process measures.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from braided.engine.operators.learned import SIDE_MEMORIES, Learned
 from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.arrays import Int64s
-from braided.policies.index.fixed import Fixed
+from braided.policies.index import Fixed
 from braided.policies.index_cost import Load
 from braided.query.bounds import INFINITE_US
 

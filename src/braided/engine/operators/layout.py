@@ -17,7 +17,8 @@ from braided.engine.sides.storable import check_storable, storable_type
 from braided.engine.sides.times import check_time_type, result_time_type
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
 from braided.query.join_graph import Attribute
-from braided.query.join_query import PUNCTUATION, RESULT_TIME, JoinQuery
+from braided.query.join_query import JoinQuery
+from braided.query.parts import PUNCTUATION, RESULT_TIME
 from braided.query.plan_tree import Plan, operators
 from braided.query.stream import Stream
 

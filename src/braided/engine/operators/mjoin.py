@@ -44,7 +44,7 @@ from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
 from braided.policies.decisions import BufferPolicy, ProbePlan, Rations, RowPolicy, Turn, next_buffer
-from braided.policies.index.fixed import Fixed as FixedIndex
+from braided.policies.index import Fixed as FixedIndex
 from braided.query.bounds import Bounds
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for

@@ -278,8 +278,7 @@ def _loaded(saved: Mapping[str, Any], plan: Plan) -> Allocation | None:
     if names.keys() != numbers.keys():
         return None
     allowed, probes, skipped = ({names[n]: float(v[i]) for n, v in numbers.items()} for i in range(3))
-    unused = {h: max(0.0, allowed[h] - probes[h]) for h in allowed}
-    flow = Flow(frozen(probes), frozen(unused), frozen(skipped), frozen({}), frozen({}), saved["output"])
+    flow = Flow(frozen(probes), frozen(skipped), frozen({}), frozen({}), saved["output"])
     paths = frozen(saved["paths"])
     told = saved["reason"], saved["freshness_spent"]
     return Allocation(saved["policy"], frozen(allowed), paths, flow, *told)

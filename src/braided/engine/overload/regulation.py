@@ -37,11 +37,9 @@ from braided.engine.kernels.hashing import first_lot, lots
 from braided.engine.sides.keys import content_hashes
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.engine.site import Share
-from braided.policies.allocation.input_rates import Arrivals as Waiting
-from braided.policies.allocation.input_rates import let_in
 from braided.policies.arrays import Bools, Int64s
-from braided.policies.sharing import whole
-from braided.policies.window_split import split
+from braided.policies.sharing import Arrivals as Waiting
+from braided.policies.sharing import let_in, split, whole
 
 _FADING = 0.9  # of the rates that decide which stream is slow, from batch to batch
 _UNBOUNDED = float(1 << 62)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from braided.engine.sides.groups import group_of
-from braided.policies.arrays import Int64s
-from braided.policies.flush.question import Floats
+from braided.policies.arrays import Floats, Int64s
 from braided.policies.keeping import Kept
 from braided.query.memory import Memory
 

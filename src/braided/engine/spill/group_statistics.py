@@ -13,8 +13,8 @@ from braided.engine.operators.tree import Tree
 from braided.engine.sides.groups import group_of, groups_at, rows_by_group
 from braided.engine.sides.side import Rows, SideState
 from braided.engine.spill.group_counts import LOCAL, OVERALL, GroupCounts
-from braided.policies.arrays import Int64s
-from braided.policies.flush.question import Floats, Groups
+from braided.policies.arrays import Floats, Int64s
+from braided.policies.flush.question import Groups
 from braided.query.join_query import JoinQuery
 from braided.query.memory import Memory
 from braided.query.plan_tree import Plan, leaves
