@@ -192,9 +192,8 @@ class Engine:
             raise
         step.probes = self.probes = self.tree.done(before, step.arriving)
         self._commit(step)
-        for announce in features.of(Feature.announce):
-            if (keys := announce()) is not None and isinstance(core.builder, Results):
-                yield core.builder.punctuations(keys)
+        if step.complete is not None and isinstance(core.builder, Results):
+            yield core.builder.punctuations(step.complete)
 
     def _arriving(self, arrivals: Arrivals) -> dict[Plan, Rows | None]:
         """The rows that came, by stream."""

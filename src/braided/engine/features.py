@@ -13,7 +13,6 @@ A batch goes through the hooks like this, and what a feature changes from `enter
     enter    what is really stored now, and who may probe
     arrived, allow, found, owed    while operators run
     commit   or undo
-    announce what the output is told besides results
     purge    forget what no row to come can meet
 """
 
@@ -58,6 +57,7 @@ class Step:
     arriving: Arriving = field(default_factory=dict)  # what is stored, by input
     found: int = 0
     probes: int = 0
+    complete: list[pa.Array] | None = None  # keys that the output is told of: nothing more comes of them
 
     @property
     def idle(self) -> bool:
@@ -67,11 +67,15 @@ class Step:
 
 @dataclass
 class Numbers:
-    """What is counted for `statistics`: of the join, of each stream, of each intermediate."""
+    """What is counted for `statistics`: of the join, of each stream, of each intermediate.
+
+    And the latest decisions in words, for `explain`.
+    """
 
     join: dict[str, Any]
     streams: list[dict[str, Any]]
     intermediates: dict[str, dict[str, Any]]
+    reasons: list[str] = field(default_factory=list)
 
 
 class Host(Protocol):
@@ -159,9 +163,6 @@ class Feature:
     def undo(self) -> None:
         """The step has failed: take back all since `enter`, and what `begin` planned."""
 
-    def announce(self) -> list[pa.Array] | None:
-        """Return the keys of which the output is told that they are complete."""
-
     def purge(self, step: Step) -> None:
         """Forget the rows that no row to come can meet."""
 
@@ -192,11 +193,7 @@ class Feature:
         return False
 
     def describe(self, numbers: Numbers) -> None:
-        """Add what is known to the statistics."""
-
-    def reasons(self) -> Iterator[str]:
-        """The latest decisions in words."""
-        return iter(())
+        """Add what is known to the statistics, and why it was decided."""
 
 
 Make: TypeAlias = Callable[[Host], Feature]

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 def statistics(engine: Engine) -> Statistics:
     """An immutable picture of now."""
-    counted = Numbers(
-        _of_join(engine),
-        [_of_stream(engine, i) for i in range(len(engine.query.streams))],
-        {name: dataclasses.asdict(s) for name, s in engine.tree.statistics().items()},
-    )
-    for describe in engine.core.features.of(Feature.describe):
-        describe(counted)
+    counted = _counted(engine)
     return Statistics(
         **counted.join,
         streams={n: StreamStatistics(**s) for n, s in zip(engine.query.names, counted.streams, strict=True)},
@@ -55,8 +49,19 @@ def reasons(engine: Engine) -> Iterator[str]:
                 names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in fan_outs
             ]
             yield f"  probes {', then '.join(steps)}"
-    for of_feature in engine.core.features.of(Feature.reasons):
-        yield from of_feature()
+    yield from _counted(engine).reasons
+
+
+def _counted(engine: Engine) -> Numbers:
+    """What the engine counts itself, and what its features add."""
+    counted = Numbers(
+        _of_join(engine),
+        [_of_stream(engine, i) for i in range(len(engine.query.streams))],
+        {name: dataclasses.asdict(s) for name, s in engine.tree.statistics().items()},
+    )
+    for describe in engine.core.features.of(Feature.describe):
+        describe(counted)
+    return counted
 
 
 def _of_join(engine: Engine) -> dict[str, Any]:

@@ -62,7 +62,6 @@ class Promises(Feature):
         self.moves = 0  # ranges that were closed and that stored rows were not judged by yet
         self.scanned: Ranges = []  # that stored rows were judged by
         self.announced: Ranges = []  # that the output was told of
-        self._complete: list[pa.Array] | None = None  # keys that the latest batch made complete
         self.announcements = 0  # since the start
 
     def learn(self) -> Undo | None:
@@ -96,13 +95,8 @@ class Promises(Feature):
         now, later = self._close(self.ledger, step.arrivals)
         self._now += now
         self._later += later
-        self._complete = None
         if self.host.query.emit_punctuations:
-            self._complete = self._newly_complete(self.ledger, [*now, *later])
-
-    def announce(self) -> list[pa.Array] | None:
-        """The keys that the latest batch made complete, as their columns."""
-        return self._complete
+            step.complete = self._newly_complete(self.ledger, [*now, *later])
 
     def purge(self, step: Step) -> None:
         """Forget rows that can join no more, as far as purging is due; idle inputs are a good moment."""

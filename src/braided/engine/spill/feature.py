@@ -136,7 +136,9 @@ class Spilling(Feature):
         return False
 
     def describe(self, numbers: Numbers) -> None:
-        """What is on disk, and what it owes."""
+        """What is on disk, what it owes, and why the disk phase last decided as it did."""
+        if self.phase.reason:
+            numbers.reasons.append(f"on disk: {self.disk.store.bytes:,} bytes; {self.phase.reason}")
         owed = sum(self.phase.owed(o).sum() for o in self.tree.operators) if self.defers else 0
         numbers.join |= {
             "spilled_bytes": self.disk.store.bytes,
@@ -148,11 +150,6 @@ class Spilling(Feature):
                 of_stream["spilled_rows"] = self.disk.rows(name)
         for source, _ in self.tree.intermediates:
             numbers.intermediates[source.name]["spilled_rows"] = self.disk.rows(source.node)
-
-    def reasons(self) -> Iterator[str]:
-        """Why the disk phase last decided as it did, with its numbers."""
-        if self.phase.reason:
-            yield f"on disk: {self.disk.store.bytes:,} bytes; {self.phase.reason}"
 
     # flushing
 
