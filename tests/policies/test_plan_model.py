@@ -14,8 +14,7 @@ import pytest
 from braided.policies.flow import predict
 from braided.policies.plan_model import Path, PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, linear
-from braided.testing.samples.plans import random_plan
-from tests.policies.plans import AB, ABC, figure_2a, figure_4, figure_10, random_model
+from tests.policies.plans import AB, ABC, figure_2a, figure_4, figure_10, random_model, random_plan
 
 
 def test_productivity_of_half_joins() -> None:

@@ -2,8 +2,8 @@
 
 `number` says what the field is, how the numbers of several buckets become the join's, its unit, and where it
 is shown. What buckets send to the driver, `stats()`, `metrics()`, the journal, terminal, page, report and
-Prometheus, and the table in docs/watching.md follow from the declarations. So a new number is a field made by
-`number`, and the place that counts it.
+Prometheus, and the table in docs/howto/watching.md follow from the declarations. So a new number is a field
+made by `number`, and the place that counts it.
 
 Totals are kept in a bucket's state, so a retried task counts once and a restart goes on. Every rule ignores
 None ("not known here"), so the stages of a query add up as its buckets do.

@@ -41,8 +41,8 @@ def _data(stream: Stream, table: pa.Table) -> pa.Table:
     """Return the rows that are not punctuations, without the columns that only these use."""
     if stream.flag is None:
         return table
-    kept = [flag is not True for flag in table[stream.flag].to_pylist()]
-    return table.filter(pa.array(kept, pa.bool_())).drop_columns(list(stream.asides))
+    is_data = [flag is not True for flag in table[stream.flag].to_pylist()]
+    return table.filter(pa.array(is_data, pa.bool_())).drop_columns(list(stream.asides))
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
@@ -68,7 +68,6 @@ class _Rows:
 
     def __init__(self, query: JoinQuery, stream: Stream, table: pa.Table) -> None:
         self.stream, self.table = stream, table
-        self.window_us, self.count = stream.window_us, stream.count_window
         names = stream.key_columns if query.on is None else _own_columns(query, stream.name)
         columns = [_values(table[c]) for c in names]
         self.keys = list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
@@ -125,21 +124,19 @@ def _inside(
     """Check a combination against all bounds (of the first and the second, from, to) and windows."""
     times = [rows.times[i] for rows, i in zip(streams, chosen, strict=True)]
     now = max(times)
-    for first, second, low_us, high_us in pairs:
-        if not low_us <= times[second] - times[first] <= high_us:
-            return False
-    for rows, i, mine in zip(streams, chosen, times, strict=True):
-        count = rows.count
-        if rows.window_us is not None and now - mine > rows.window_us:
+    if not all(low <= times[second] - times[first] <= high for first, second, low, high in pairs):
+        return False
+    for rows, i, time in zip(streams, chosen, times, strict=True):
+        count, window_us = rows.stream.count_window, rows.stream.window_us
+        if window_us is not None and now - time > window_us:
             return False
         if count is not None:
-            newer = sum(
-                time is not None
-                and mine < time <= now
-                and (count.per == "stream" or rows.keys[j] == rows.keys[i])
-                for j, time in enumerate(rows.times)
+            among = (
+                t
+                for t, k in zip(rows.times, rows.keys, strict=True)
+                if t is not None and (count.per == "stream" or k == rows.keys[i])
             )
-            if newer >= count.rows:
+            if sum(time < t <= now for t in among) >= count.rows:
                 return False
     return True
 
@@ -225,8 +222,7 @@ def _moment(value: dt.date, zone: dt.tzinfo | None) -> dt.datetime:
 
 def _read(text: str, like: Any) -> Any:
     if isinstance(like, dt.datetime):
-        moment = dt.datetime.fromisoformat(text)
-        return moment if moment.tzinfo or not like.tzinfo else moment.replace(tzinfo=dt.UTC)
+        return _moment(dt.datetime.fromisoformat(text), dt.UTC if like.tzinfo else None)
     return dt.date.fromisoformat(text) if isinstance(like, dt.date) else type(like)(text)
 
 
