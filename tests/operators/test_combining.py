@@ -78,8 +78,9 @@ def test_oracle_times_of_all_pairs_above_an_intermediate(seed: int) -> None:
     lower = Made(below).table(pair, everything(pair), NO_FLOORS).combine_chunks().to_batches()[0]
     assert lower.schema == below.output.schema
 
-    above = combining(query, query.tree, [below.output, inputs[2]])
-    keys = key_format_of(query, query.tree, [layout_of(query, s, SCHEMA) for s in query.streams])
+    root: Any = query.tree
+    above = combining(query, root, [below.output, inputs[2]])
+    keys = key_format_of(query, root, [layout_of(query, s, SCHEMA) for s in query.streams])
     side = SideState("ab", below.output.schema, [ENDS])
     side.append(
         stored_rows(
