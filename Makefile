@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo examples test check docs bench chaos burst seeds soak forgetting memory kafka compare compat clean
+.PHONY: demo examples test quick check docs bench chaos burst seeds soak forgetting memory kafka compare compat clean
 
 # the product, the lab and the benchmarks, all editable
 PROJECTS := -e '.[dev]' -e lab -e benchmarks
@@ -26,15 +26,26 @@ demo: $(VENV)/ready
 examples: $(VENV)/ready
 	$(BIN)/python examples/run_all.py
 
-# the tests with Spark, those of the local engine and all others, side by side: Spark waits often, and goes first
+# the tests with Spark, those of the engine and all others, side by side: Spark waits often, and goes first
+ENGINE := tests/kernels tests/sides tests/operators tests/engine tests/local
 test: check docs
 	@mkdir -p build; \
 	$(BIN)/python -m pytest tests/spark benchmarks > build/spark-tests.txt 2>&1 & spark=$$!; \
-	nice $(BIN)/python -m pytest tests/local > build/local-tests.txt 2>&1 & local=$$!; \
-	nice $(BIN)/python -m pytest tests src lab --ignore=tests/spark --ignore=tests/local; others=$$?; \
-	wait $$local; engine=$$?; cat build/local-tests.txt; \
-	wait $$spark; there=$$?; cat build/spark-tests.txt; \
-	[ $$others -eq 0 ] && [ $$engine -eq 0 ] && [ $$there -eq 0 ]
+	nice $(BIN)/python -m pytest $(ENGINE) > build/engine-tests.txt 2>&1 & engine=$$!; \
+	nice $(BIN)/python -m pytest tests src lab --ignore=tests/spark $(ENGINE:%=--ignore=%); others=$$?; \
+	wait $$engine; engine=$$?; cat build/engine-tests.txt; \
+	wait $$spark; spark=$$?; cat build/spark-tests.txt; \
+	[ $$others -eq 0 ] && [ $$engine -eq 0 ] && [ $$spark -eq 0 ]
+
+# what to run after every edit: the checks, and the tests that are fast, side by side; at most 90 seconds
+quick: $(VENV)/ready
+	@mkdir -p build; \
+	$(BIN)/mypy > build/mypy.txt 2>&1 & types=$$!; \
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports > build/imports.txt; style=$$?; \
+	[ $$style -eq 0 ] || cat build/imports.txt; \
+	BRAIDED_SEEDS=0.2 $(BIN)/python -m pytest -m 'not slow' $(ENGINE) tests/query tests/policies tests/test_house.py; tests=$$?; \
+	wait $$types; types=$$?; cat build/mypy.txt; \
+	[ $$style -eq 0 ] && [ $$types -eq 0 ] && [ $$tests -eq 0 ]
 
 check: $(VENV)/ready
 	$(BIN)/ruff format --check .
@@ -61,9 +72,9 @@ burst: $(VENV)/ready
 	$(BIN)/python -m braided_benchmarks.burst --plan mjoin
 	$(BIN)/python -m braided_benchmarks.burst --plan linear
 
-# what is compared with an oracle, with eight times as many random cases as in `make test`
+# what is compared with an oracle, with eight times as many random cases as in `make test`, and all pairs
 seeds: $(VENV)/ready
-	BRAIDED_SEEDS=8 $(BIN)/python -m pytest tests/local tests/spark -k oracle
+	BRAIDED_SEEDS=8 $(BIN)/python -m pytest $(ENGINE) tests/spark -k oracle
 
 soak: $(VENV)/ready
 	$(BIN)/python -m braided_benchmarks.soak --batches 300

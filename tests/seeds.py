@@ -1,4 +1,4 @@
-"""How many cases the tests that compare with an oracle take: few in `make test`, many in `make seeds`."""
+"""How many cases oracle tests take: few in `make test`, many in `make seeds`, one in `make quick`."""
 
 from __future__ import annotations
 

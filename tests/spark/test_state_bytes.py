@@ -122,8 +122,9 @@ def run(name: str, batches: int) -> tuple[list[Seen], int]:
         made.push(first if number == 0 else next(source))
         metas = [Meta.decode(state.meta) for state in states if state.meta is not None]
         closed = [c.size for m in metas for n, chunks in m.parts.items() if "/rows" not in n for c in chunks]
-        sums = [sum(getattr(s, n) for s in states) for n in ("read", "written", "meta_read", "meta_written")]
-        seen.append(Seen(*sums, sum(closed)))
+        names = ("read", "written", "meta_read", "meta_written")
+        sums = {n: sum(getattr(s, n) for s in states) for n in names}
+        seen.append(Seen(closed_keys=sum(closed), **sums))
     return seen, sum(len(data) for s in states for data in s.chunks.values())
 
 

@@ -65,7 +65,7 @@ def load(engine: Engine, state: EngineState, *, rows: bool = True) -> None:
     """Bring a new engine of the same query to a saved state; without `rows` its sides hold them already."""
     try:
         _load(engine, state, rows=rows)
-    except (KeyError, IndexError, TypeError, AttributeError) as wrong:
+    except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as wrong:
         raise InvalidValue(f"this saved state is damaged: {type(wrong).__name__}: {wrong}") from wrong
     except ValueError as wrong:
         if isinstance(wrong, BraidedError):
