@@ -71,8 +71,15 @@ def test_means_have_intervals() -> None:
 def test_a_small_run_reports_every_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small: dict[str, Any] = {
         **GIVEN,
-        "quick": {"rows": 3_000, "repetitions": 2},
-        "beyond": {**GIVEN["beyond"], "streams": [4], "quick_rows": 2_000, "quick_repetitions": 1},
+        "quick": {"rows": 2_000, "repetitions": 2},
+        "batches": [8, 4],
+        "beyond": {
+            **GIVEN["beyond"],
+            "streams": [4],
+            "quick_rows": 1_000,
+            "batches": 3,
+            "quick_repetitions": 1,
+        },
     }
     monkeypatch.setattr(driver_selection, "parameters", lambda: small)
     report = driver_selection.lab(tmp_path, quick=True, seed=2)

@@ -24,9 +24,9 @@ from braided_lab.report import Report
 
 GIVEN = metadata_join.parameters()
 TINY: dict[str, Any] = {
-    "queues": {"access_records": 200, "repetitions": 1},
-    "bulk": {"access_records": 1_000, "quota": 100, "repetitions": 2},
-    "fine": {"access_records": 300, "repetitions": 1},
+    "queues": {"access_records": 100, "repetitions": 1},
+    "bulk": {"access_records": 500, "quota": 100, "repetitions": 2},
+    "fine": {"access_records": 200, "repetitions": 1},
 }
 
 

@@ -1,4 +1,4 @@
-"""The command line as a person uses it: in a process of its own."""
+"""The command line as a person uses it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,34 @@ from rich.console import Console
 import braided as bd
 from braided.cli import doctor
 from braided.cli.demo import _COLUMNS, _job, _joined, _make_room, _rows
+from braided.cli.main import main
+from braided.engine.calibration import machine_costs
 from braided.policies.index_cost import Costs
 from braided.testing.samples import shop
 from braided.view import Journal
 from tests.view.batches import record
 
 
-def braided(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from braided.cli.main import main; main()", *arguments]
-    environment = {**os.environ, "BRAIDED_CACHE_DIR": str(cache)} if cache else None
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def braided(*arguments: str) -> Done:
+    """A command in this process: to start another takes longer than most commands."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+        patched.setattr(sys, "argv", ["braided", *arguments])
+        patched.setattr(sys, "excepthook", sys.excepthook)  # the command line sets one of its own
+        try:
+            main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+    return Done(status, out.getvalue(), err.getvalue())
 
 
 def test_demo_shows_counts_speed_and_five_rows() -> None:
@@ -37,15 +56,25 @@ def test_demo_shows_counts_speed_and_five_rows() -> None:
 
 
 def test_a_mistake_is_one_line_and_status_1(tmp_path: Path) -> None:
-    done = braided("report", str(tmp_path / "nothing"))
-    assert done.returncode == 1
-    assert done.stderr.startswith("braided: ")
-    assert len(done.stderr.splitlines()) == 1
-    assert "Traceback" in braided("--debug", "report", str(tmp_path / "nothing")).stderr
+    """As a person meets it: in a process of its own."""
+    command = [sys.executable, "-c", "from braided.cli.main import main; main()"]
+    wrong = ["report", str(tmp_path / "nothing")]
+    plain, debug = (
+        subprocess.run([*command, *words], check=False, capture_output=True, text=True)
+        for words in (wrong, ["--debug", *wrong])
+    )
+    assert (plain.returncode, debug.returncode) == (1, 1)
+    assert plain.stderr.startswith("braided: ")
+    assert len(plain.stderr.splitlines()) == 1
+    assert "Traceback" in debug.stderr
 
 
-def test_doctor_says_what_is_there_and_keeps_the_costs(tmp_path: Path) -> None:
-    done = braided("doctor", cache=tmp_path)
+def test_doctor_says_what_is_there_and_keeps_the_costs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAIDED_CACHE_DIR", str(tmp_path))
+    machine_costs.cache_clear()
+    done = braided("doctor")
     assert done.returncode == 0, done.stderr
     for words in ("Python", "pyspark", "Java", "index costs", "measured now", "scan or hash", "keys"):
         assert words in done.stdout, done.stdout
@@ -53,9 +82,12 @@ def test_doctor_says_what_is_there_and_keeps_the_costs(tmp_path: Path) -> None:
     assert len(kept) == 1
     costs = json.loads(kept[0].read_text())
     assert set(costs) == {f.name for f in dataclasses.fields(Costs)}
-    assert "measured now" not in braided("doctor", cache=tmp_path).stdout
+    machine_costs.cache_clear()
+    assert "measured now" not in braided("doctor").stdout
     kept[0].write_text('{"insert": "damaged"}')
-    assert braided("doctor", cache=tmp_path).returncode == 0
+    machine_costs.cache_clear()
+    assert braided("doctor").returncode == 0
+    machine_costs.cache_clear()
 
 
 def test_doctor_names_the_extra_that_brings_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

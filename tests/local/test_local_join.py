@@ -15,15 +15,12 @@ from braided.engine.operators import predicate
 from braided.engine.sides.payload import Payload
 from braided.testing import (
     assert_same_bag,
-    end,
     expect_late,
     expect_results,
     expect_state,
     expected,
     push,
-    restore,
     run_script,
-    snapshot,
 )
 from tests.workloads import names_of, random_tables, stream
 
@@ -106,27 +103,6 @@ def test_null_keys_and_null_times_join_nothing_and_are_counted() -> None:
     assert live.push({"a": table, "b": table}).num_rows == 1
     seen = live.stats().streams["a"]
     assert (seen.rows_in, seen.null_keys, seen.null_times, seen.live_rows) == (3, 1, 1, 1)
-
-
-def test_count_window_results_wait_for_the_watermark_and_the_rest_for_the_end() -> None:
-    query = bd.JoinQuery(
-        [
-            bd.Stream("a", key="k", time="t", window=bd.CountWindow(1)),
-            bd.Stream("b", key="k", time="t", window="10 us"),
-        ]
-    )
-    run_script(
-        query,
-        push(a=[row(1, 1)], b=[row(1, 2)]),
-        expect_results(),  # the watermark is 1: another row of a could come at 2
-        snapshot(),
-        push(a=[row(1, 3)], b=[row(1, 3)]),  # now 3: (1, 2) is settled
-        expect_results({"a_t": 1, "b_t": 2, "result_time": 2}),
-        restore(),
-        push(a=[row(1, 2)], b=[row(2, 9)]),  # ties with now: pushes the row at 1 out
-        end(),
-        expect_results({"a_t": 2, "b_t": 2, "result_time": 2}),
-    )
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 3, 7, 1000])

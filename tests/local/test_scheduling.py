@@ -12,7 +12,7 @@ import pytest
 import braided as bd
 from braided.local.queues import scheduled
 from braided.testing import assert_same_bag
-from tests.local.test_promises import the_oracle, workload
+from tests.engine.promises.test_promises import the_oracle, workload
 from tests.promised import KINDS
 from tests.seeds import seeds
 

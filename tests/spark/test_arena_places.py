@@ -12,10 +12,10 @@ import pytest
 
 from braided.spark.storage import folders
 from braided.testing import assert_same_bag, expected
+from tests.engine.spill.test_files import at_most
+from tests.engine.test_folders import NOBODY, as_root
 from tests.spark.test_arena import NAMES, cluster, counted, files
 from tests.spark.test_bucket import batches
-from tests.state.test_folders import NOBODY, as_root
-from tests.state.test_spill_files import at_most
 from tests.workloads import random_tables
 
 

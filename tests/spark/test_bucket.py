@@ -12,18 +12,19 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
+from braided.policies.probe_order import PROBE_ORDER_POLICIES
 from braided.policies.statistics import JoinMetrics
 from braided.spark import measures
 from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan, Stage
-from braided.spark.sources.heartbeat import Heartbeat
 from braided.spark.storage import chunks, folders
 from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import Packer
 from braided.spark.wire.packed import Packed, packed_rows
+from braided.spark.wire.repack import Heartbeat
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds
 from tests.workloads import names_of, random_tables, stream
@@ -288,15 +289,16 @@ def test_a_damaged_chunk_is_named(damage: str) -> None:
         cluster.push({n: t.slice(30) for n, t in tables.items()})
 
 
-def test_state_of_another_format_is_refused() -> None:
+@pytest.mark.parametrize("version", [1, 7])
+def test_state_of_another_format_is_refused(version: int) -> None:
     names = names_of(2)
     tables = random_tables(1, names)
     cluster = Cluster(bd.JoinQuery([stream(n) for n in names]), tables)
     cluster.push(tables)
     for state in cluster.states:
         assert state.meta is not None
-        state.meta = state.meta.replace(b'"format": 2', b'"format": 7')
-    with pytest.raises(bd.BraidedError, match=r"format 7.*reads format 2"):
+        state.meta = state.meta.replace(b'"format": 2', b'"format": %d' % version)
+    with pytest.raises(bd.BraidedError, match=rf"state of format {version}; this version .* reads format 2"):
         cluster.push(tables)
 
 

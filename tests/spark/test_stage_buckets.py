@@ -24,7 +24,7 @@ from braided.spark.wire.pack import Packer
 from braided.spark.wire.packed import Found, Packed, packed_rows, to_arrow
 from braided.spark.wire.repack import Repacker, Teller
 from braided.testing import assert_same_bag, bag, expected
-from tests.local.test_plans import GRAPHS, graph_tables
+from tests.operators.test_plans import GRAPHS, graph_tables
 from tests.seeds import seeds
 from tests.spark.test_bucket import BUCKETS, Memory, batches
 from tests.workloads import names_of
@@ -158,7 +158,7 @@ def test_a_lagging_stream_of_a_later_stage_holds_all_stages_back() -> None:
     assert_same_bag(pa.concat_tables(found), wanted)
     newest = [meta.newest_us for stage in (0, 1) for meta in made.metas(stage)]
     assert newest == [newest[0]] * (2 * BUCKETS)
-    assert None not in newest[0]
+    assert None not in newest[0].values()
 
 
 def test_a_source_that_gives_other_rows_when_read_again_is_refused() -> None:

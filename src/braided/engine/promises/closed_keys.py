@@ -1,0 +1,201 @@
+"""The keys one stream is closed for: state of its own, as small as it can be kept.
+
+All keys up to a rank, all from a rank on, and single ones. Single keys that are neighbours go into a set,
+`_main`; what becomes of others goes into a table, `_recent`, and from time to time into the set. Keys that
+every stream is closed for are *forgotten*: nothing can come of them any more. What is a member never depends
+on when the parts were put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from braided.engine.kernels import closing
+from braided.engine.promises.key_sets import MAX_RANK, MIN_RANK, Intervals, KeyTable, Pairs
+from braided.engine.sides.keys import KeyFormat, Keys
+from braided.policies.arrays import Bools, Int64s
+
+_FEW = 1 << 16
+_SHORT, _NEIGHBOURS = 128, 4  # entries of a set that is searched at once; keys in a run of them, at least
+_SIGN = np.int64(MIN_RANK)
+NO_RANK, NO_RANK_ABOVE = MIN_RANK - 1, MAX_RANK + 1
+
+
+class ClosedKeys:
+    """The keys one stream is closed for.
+
+    With `ages` single keys are dropped some time after they were closed (see `age`): that is always right, it
+    only lets others go later.
+    """
+
+    def __init__(self, keys: KeyFormat, *, ages: bool = False) -> None:
+        self._keys, self._ages = keys, ages
+        self._kind: Any = Intervals if keys.ordered else Pairs
+        self.upto, self.since = NO_RANK, NO_RANK_ABOVE  # closed: all up to the one, and from the other on
+        self._main: Any = self._kind()
+        self._recent = KeyTable()
+        self.count = 0  # how many single keys are remembered
+        self._young: Any = self._kind()  # closed since the latest ageing
+
+    def known(self, keys: KeyFormat) -> ClosedKeys:
+        """The same, with more known of the types of keys: unsigned numbers may be ranked otherwise."""
+        later = ClosedKeys(keys, ages=self._ages)
+        self._put_together()
+        later._main, later._young = self._main, self._young
+        later.upto, later.since, later.count = self.upto, self.since, self.count
+        if self._keys.ordered and "unsigned" in keys.kinds and "unsigned" not in self._keys.kinds:
+            later._main, later._young = (type(s)(s.a ^ _SIGN, s.b ^ _SIGN) for s in (self._main, self._young))
+            later.upto = self.upto ^ MIN_RANK if self.upto >= 0 else NO_RANK
+            later.since = NO_RANK_ABOVE if self.since > MAX_RANK else max(0, self.since) ^ MIN_RANK
+        return later
+
+    def __len__(self) -> int:
+        """How many entries are searched for a key."""
+        return len(self._main) + len(self._recent)
+
+    @property
+    def young(self) -> int:
+        """How many entries were added since the latest ageing."""
+        return len(self._young)
+
+    def contains(self, keys: Keys) -> Bools:
+        """Which keys are closed."""
+        found = self._single(keys)
+        if self._keys.ordered and (self.upto > NO_RANK or self.since < NO_RANK_ABOVE):
+            ranks = self._keys.ranks(keys.hashes)
+            if self.upto > NO_RANK:
+                found |= ranks <= self.upto
+            if self.since < NO_RANK_ABOVE:
+                found |= ranks >= self.since
+        return found
+
+    def add(self, keys: Keys) -> None:
+        """Close single keys."""
+        new = keys.pick(~self.contains(keys))
+        if not len(new):
+            return
+        terms = self._terms(*new.words)
+        if (run := self._run(terms)) is not None:
+            self._main = self._main.union(run)
+            self.count = self._main.keys
+        else:
+            self.count += self._recent.put(*new.words, closing.CLOSED)
+        if self._ages:
+            self._young = self._young.union(self._kind.of(*terms))
+        if self._keys.ordered:  # intervals have a rank on either side
+            if (terms[0] == MIN_RANK).any():
+                self.close_upto(MIN_RANK)
+            if (terms[0] == MAX_RANK).any():
+                self.close_since(MAX_RANK)
+        self._tidy()
+
+    def forget(self, keys: Keys) -> None:
+        """Single keys that all streams are closed for: no need to remember them."""
+        single = keys.pick(self._single(keys))
+        if len(single):
+            if (run := self._run(self._terms(*single.words))) is not None:
+                self._main = self._main.minus(run)
+                self.count = self._main.keys
+            else:
+                self.count -= self._recent.put(*single.words, closing.FORGOTTEN)
+            self._tidy()
+        if len(self._young):
+            young, terms = np.zeros(len(keys), np.bool_), self._terms(*keys.words)
+            self._young.mark(*terms, young)
+            self._young = self._young.minus(self._kind.of(*(t[young] for t in terms)))
+
+    def age(self) -> None:
+        """Drop the single keys that were closed before the last time this was called."""
+        self._main, self._recent, self._young = self._young, KeyTable(), self._kind()
+        self.count = self._main.keys
+
+    def single_ones(self, low: int, high: int) -> Keys:
+        """The single keys from one rank to another; of ordered keys only."""
+        low, high = max(low, MIN_RANK + 1), min(high, MAX_RANK - 1)
+        if low > high:
+            return Keys(np.empty(0, np.int64))
+        self._put_together()
+        part = self._main.between(low, high)
+        ranks = [np.arange(a, b + 1, dtype=np.int64) for a, b in zip(part.a, part.b, strict=True)]
+        return Keys(self._keys.hashes_of_ranks(np.concatenate(ranks) if ranks else part.a))
+
+    def close_upto(self, rank: int) -> None:
+        """Close all keys up to a rank."""
+        if rank > self.upto:
+            self.upto = rank
+            self._cut()
+
+    def close_since(self, rank: int) -> None:
+        """Close all keys from a rank on."""
+        if rank < self.since:
+            self.since = rank
+            self._cut()
+
+    # from and to a checkpoint
+
+    def save(self, name: str, arrays: dict[str, Int64s]) -> dict[str, int]:
+        """Add its arrays under a name, and return its numbers."""
+        self._put_together()
+        for part, keys in (("", self._main), ("/young", self._young)):
+            arrays[f"{name}{part}/a"], arrays[f"{name}{part}/b"] = keys.a, keys.b
+        return {"upto": self.upto, "since": self.since}
+
+    def load(self, name: str, numbers: Mapping[str, int], arrays: Mapping[str, Int64s]) -> None:
+        """Go on from what was saved."""
+        self.upto, self.since, self._recent = numbers["upto"], numbers["since"], KeyTable()
+        self._main, self._young = (
+            self._kind(arrays[f"{name}{part}/a"], arrays[f"{name}{part}/b"]) for part in ("", "/young")
+        )
+        self.count = self._main.keys
+
+    # parts of the above
+
+    def _terms(self, hashes: Int64s, checks: Int64s) -> tuple[Int64s, Int64s]:
+        """Keys as sets have them."""
+        if not self._keys.ordered:
+            return hashes, checks
+        ranks = self._keys.ranks(hashes)
+        return ranks, ranks
+
+    def _single(self, keys: Keys) -> Bools:
+        """Which keys are remembered one by one."""
+        states = self._recent.states(*keys.words)
+        found: Bools = states == closing.CLOSED
+        if len(self._main):
+            known = np.zeros(len(keys), np.bool_)
+            self._main.mark(*self._terms(*keys.words), known)
+            found |= known & (states == 0)
+        return found
+
+    def _run(self, terms: tuple[Int64s, Int64s]) -> Any:
+        """Keys as a set if that is short because they are neighbours: then no table is needed. Else None."""
+        if not self._keys.ordered or len(self._recent):
+            return None
+        run = self._kind.of(*terms)
+        short = len(run) <= len(terms[0]) // _NEIGHBOURS or len(self._main) + len(run) <= _SHORT
+        return run if short else None
+
+    def _tidy(self) -> None:
+        if len(self._recent) > max(_FEW, len(self._main) // 4):
+            self._put_together()
+
+    def _put_together(self) -> None:
+        """Put what became of single keys lately into the set."""
+        if not len(self._recent):
+            return
+        main = self._main.union(self._kind.of(*self._terms(*self._recent.having(closing.CLOSED))))
+        gone = self._terms(*self._recent.having(closing.FORGOTTEN))
+        known = np.zeros(len(gone[0]), np.bool_)
+        main.mark(*gone, known)
+        self._main = main.minus(self._kind.of(*(t[known] for t in gone)))
+        self._recent = KeyTable()
+
+    def _cut(self) -> None:
+        """Single keys inside what is closed as a whole need not be remembered."""
+        self._put_together()
+        inner = min(max(self.upto + 1, MIN_RANK), MAX_RANK), max(min(self.since - 1, MAX_RANK), MIN_RANK)
+        self._main, self._young = self._main.between(*inner), self._young.between(*inner)
+        self.count = self._main.keys
