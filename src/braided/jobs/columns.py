@@ -24,9 +24,9 @@ def missing_columns(
             yield Problem(at, f"stream {stream!r} has no column {column!r} ({use}); {hint}")
 
 
-def declared(source: Source) -> tuple[str, ...] | None:
+def declared(source: Source | None) -> tuple[str, ...] | None:
     """Return the columns of a source as far as the job file names them."""
-    if source.select:
+    if source is None or source.select:
         return None
     if source.value is not None and not isinstance(source.value, str):
         return names(source.value.schema)

@@ -71,12 +71,11 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
     problems += checks.problems(options)
     query, sources = options.get("query"), options.get("sources")
     if isinstance(query, JoinQuery) and isinstance(sources, dict):
-        known = {n: columns.declared(s) for n, s in sources.items() if isinstance(s, Source)}
-        shown = {n: c for n, c in known.items() if c is not None}
-        problems += columns.missing_columns(query, document.data["query"], shown)
+        known = {n: c for n, s in sources.items() if (c := columns.declared(s)) is not None}
+        problems += columns.missing_columns(query, document.data["query"], known)
     unset = {p.at for p in document.problems}
     refuse(document, [p for p in problems if p.at not in unset or p in document.problems])
-    return _job(document, options, Path(path).stem)
+    return _job(document, JobFile(**options), Path(path).stem)
 
 
 def _written_out(options: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -100,18 +99,10 @@ def _located(end: Any, folder: Path) -> Any:
     return dataclasses.replace(end, path=located(end.path, folder))
 
 
-def _job(document: Document, options: dict[str, Any], usual_name: str) -> Job:
-    return Job(
-        document=document,
-        query=options["query"],
-        sources={name: options["sources"][name] for name in options["query"].names},
-        sink=options["sink"],
-        checkpoint=options["checkpoint"],
-        name=options.get("name") or usual_name,
-        trigger=checks.trigger(options.get("trigger")),
-        buckets=options.get("buckets", JobFile.__dataclass_fields__["buckets"].default),
-        spark=options.get("spark", {}),
-    )
+def _job(document: Document, file: JobFile, usual_name: str) -> Job:
+    sources = {name: file.sources[name] for name in file.query.names}
+    read = {"sources": sources, "name": file.name or usual_name, "trigger": checks.trigger(file.trigger)}
+    return Job(document, **{**vars(file), **read})
 
 
 def _explained(job: Job) -> Iterator[str]:

@@ -32,8 +32,8 @@ def check(query: JoinQuery) -> None:
     _check_tuning(query)
     for (option, *position), sentences in _OF_QUERY.items():
         for stream in query.streams:
-            with about(option, *position, stream=stream.name):
-                for sentence in sentences(query, stream):
+            for sentence in sentences(query, stream):
+                with about(option, *position, stream=stream.name):
                     raise InvalidValue(sentence)
     with about("where"):
         for name, column in sorted(query.condition.columns() if query.condition is not None else ()):

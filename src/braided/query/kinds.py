@@ -6,13 +6,13 @@ A reader takes the owner's name, the option's and what was given; it returns wha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from braided.query.durations import Duration, to_text, to_us
 from braided.query.errors import InvalidType, InvalidValue
+from braided.query.values import Reader
 
-Reader: TypeAlias = Callable[[str, str, Any], Any]
 MOST_INT = (1 << 63) - 1
 
 

@@ -56,7 +56,10 @@ def _named(name: str, options: Any) -> Stream:
 
 
 def read_within(within: Any, names: Sequence[str]) -> Within | None:
-    """Read bounds between pairs of streams, each pair once and in the streams' order."""
+    """Read bounds between pairs of streams, each pair once and in the streams' order.
+
+    In a file a pair may be a text such as "orders, payments".
+    """
     tightest: dict[Pair, tuple[int, int]] = {}
     for position, pair, bound in _within_items(within or {}):
         with about("within", position):

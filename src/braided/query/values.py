@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from braided.query.errors import InvalidType, about, did_you_mean, require_choice, shown
+from braided.query.errors import BraidedError, InvalidType, did_you_mean, require_choice, shown
 
 T = TypeVar("T", bound=type)
+Reader: TypeAlias = Callable[[str, str, Any], Any]  # owner, option, what was given
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def value_class(cls: T) -> T:
     """Make a frozen dataclass whose constructor answers a mistyped option with a hint."""
     made: Any = dataclasses.dataclass(frozen=True)(cls)
-    names = [f.name for f in dataclasses.fields(made) if f.init]
+    names = [f.name for f in dataclasses.fields(made)]
+    positional = [f.name for f in dataclasses.fields(made) if not f.kw_only]
     required = [f.name for f in dataclasses.fields(made) if f.default is dataclasses.MISSING]
-    plain_init, signature = made.__init__, inspect.signature(made.__init__)
+    plain_init = made.__init__
 
     @functools.wraps(plain_init)
     def init(self: Any, *args: Any, **options: Any) -> None:
-        for option in options:
-            if option not in names:
-                raise InvalidType(
-                    f"{cls.__name__} has no option {option!r}; {did_you_mean(option, names)}", option=option
-                )
-        missing = [name for name in required[len(args) :] if name not in options]
-        if missing:
-            raise InvalidType(f"{cls.__name__}: {missing[0]} is missing; give it", option=missing[0])
-        try:
-            signature.bind(self, *args, **options)
-        except TypeError as wrong:
-            raise InvalidType(f"{cls.__name__}: {wrong}") from None
+        wrong = next((option for option in options if option not in names), None)
+        if wrong is not None:
+            hint = did_you_mean(wrong, names)
+            raise InvalidType(f"{cls.__name__} has no option {wrong!r}; {hint}", option=wrong)
+        wrong = next((name for name in required[len(args) :] if name not in options), None)
+        if wrong is not None:
+            raise InvalidType(f"{cls.__name__}: {wrong} is missing; give it", option=wrong)
+        wrong = next((name for name in positional[: len(args)] if name in options), None)
+        if wrong is not None:
+            raise InvalidType(f"{cls.__name__}: {wrong} is given twice; leave one out", option=wrong)
+        if len(args) > len(positional):
+            most = f"only {', '.join(positional)} may be given without their names"
+            raise InvalidType(f"{cls.__name__}: {most}; got {len(args)} values")
         plain_init(self, *args, **options)
 
     made.__init__ = init
@@ -51,9 +53,13 @@ class PlainDict:
     """
 
     def __post_init__(self) -> None:
-        for option, hint in _hints(type(self)).items():  # type: ignore[arg-type]
-            with about(option):
-                freeze(self, **{option: _read(hint, self._owner, option, getattr(self, option))})
+        option, owner = "", self._owner
+        try:
+            for option, read in _readers(type(self)).items():  # type: ignore[arg-type]
+                object.__setattr__(self, option, read(owner, option, getattr(self, option)))
+        except BraidedError as wrong:
+            wrong.place(option)
+            raise
         self._check()
 
     def _check(self) -> None:
@@ -82,9 +88,11 @@ class PlainDict:
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, Any]:
+def _readers(cls: Any) -> dict[str, Reader]:
+    """Return what reads each option, made from its hint; those that are stored as they come are left out."""
     hints = typing.get_type_hints(cls, localns={"Plan": Any}, include_extras=True)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+    readers = {f.name: _reader(members(hints[f.name])) for f in dataclasses.fields(cls)}
+    return {option: read for option, read in readers.items() if read is not None}
 
 
 def members(hint: Any) -> tuple[Any, ...]:
@@ -92,27 +100,27 @@ def members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _read(hint: Any, owner: str, option: str, value: Any) -> Any:
-    """Return an option's value as its hint asks; what does not fit raises."""
-    kinds = members(hint)
-    if value is None and NoneType in kinds:
-        return None
+def _reader(kinds: Sequence[Any]) -> Reader | None:
+    """Return the reader of one of several kinds of value, or None."""
     part = next((k for k in kinds if isinstance(k, type) and issubclass(k, PlainDict)), None)
-    if part is not None and isinstance(value, part):
-        return value
-    if part is not None and isinstance(value, Mapping):
-        return part.from_dict(value)
-    for kind in kinds:
-        if get_origin(kind) is Annotated:
-            return kind.__metadata__[0](owner, option, value)
+    own = next((k.__metadata__[0] for k in kinds if get_origin(k) is Annotated), None)
     choices = tuple(choice for k in kinds if get_origin(k) is Literal for choice in get_args(k))
-    if choices:
-        require_choice(owner, option, value, choices)
-    elif part is not None:
-        raise InvalidType.must(option, f"a bd.{part.__name__}", value, owner=owner)
-    elif bool in kinds and not isinstance(value, bool):
-        raise InvalidType.must(option, "True or False", value, owner=owner)
-    return value
+
+    def read(owner: str, option: str, value: Any) -> Any:
+        if (value is None and NoneType in kinds) or (part is not None and isinstance(value, part)):
+            return value
+        if part is not None and isinstance(value, Mapping):
+            return part.from_dict(value)
+        if own is not None:
+            return own(owner, option, value)
+        if choices:
+            require_choice(owner, option, value, choices)
+        elif part is not None or not isinstance(value, bool):
+            wanted = "True or False" if part is None else f"a bd.{part.__name__}"
+            raise InvalidType.must(option, wanted, value, owner=owner)
+        return value
+
+    return read if part is not None or own is not None or choices or bool in kinds else None
 
 
 def plain(value: Any) -> Any:

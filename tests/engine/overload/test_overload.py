@@ -328,7 +328,7 @@ def test_live_rows_are_right_after_a_restore_into_a_budget() -> None:
 def test_numbers_beyond_all_bounds_are_refused_and_rules_without_weights_share_evenly() -> None:
     with pytest.raises(bd.BraidedError, match="state_rows must be at least 1 and at most"):
         bd.Overload(state_rows=10**400)
-    with pytest.raises(bd.BraidedError, match="must fit in 64 bits"):
+    with pytest.raises(bd.BraidedError, match="fits in 64 bits"):
         bd.Tuning(seed=1 << 63)
     overload = shedding(4, "window-proportional", state_rows=10, window_split="proportional")
     live = bd.LocalJoin(joined(overload, ["a", "b"], window="1 hour"))
