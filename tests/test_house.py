@@ -11,19 +11,13 @@ from pathlib import Path
 PRODUCT = Path(__file__).parents[1] / "src" / "braided"
 MOST_METHODS = 25
 MOST_LINES = 400
-MOST_CODE = 19_400  # lines of code of the product; lower it whenever you can
+MOST_CODE = 18_300  # lines of code of the product; lower it whenever you can
 
 # larger for now, with the reason; what no longer needs an exception must leave the list
-LONG_FILES = {
-    "engine/engine.py": "the loop is still to lose what its features could do themselves",
-    "engine/operators/mjoin.py": "the search and what was learned of it are to be split",
-    "query/join_query.py": "checks of a query are to be split from the query",
-}
+LONG_FILES: dict[str, str] = {}
 LARGE_CLASSES = {
-    "engine/engine.py:Engine": "what features ask of it is to become a value they are given",
     "engine/features.py:Feature": "the protocol: one method a moment of a batch",
     "engine/spill/feature.py:Spilling": "it is called at nearly every moment of a batch",
-    "query/join_query.py:JoinQuery": "checks of a query are to be split from the query",
 }
 
 

@@ -13,10 +13,12 @@ from datetime import timedelta
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from braided.jobs.definitions import SCHEMA_FILE, JobFile, helped
-from braided.jobs.shapes import members, required
-from braided.query.join_query import MAX_STREAMS, JoinQuery
+from braided.jobs.shapes import required
+from braided.query.join_query import JoinQuery
+from braided.query.parts import MAX_STREAMS
 from braided.query.stream import Stream
 from braided.query.tuning import Index, Tuning
+from braided.query.values import members
 
 _ENVIRONMENT = {"type": "string", "pattern": r"\$\{"}  # ${NAME} may stand for anything
 _TEXT: dict[str, Any] = {"type": "string"}

@@ -10,12 +10,16 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.engine.calibration import machine_costs
 from braided.engine.operators.combining import Combining
-from braided.engine.operators.inputs import leaf, stored_rows
-from braided.engine.operators.layout import attribute_format, key_format_of, layout_of, output_of
+from braided.engine.operators.inputs import leaf
+from braided.engine.operators.layout import attribute_format, layout_of, output_of
+from braided.engine.operators.operator import Operator
 from braided.engine.operators.results import Made, Results
 from braided.engine.sides.columns import ENDS
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.policies.choice import policies_for
+from braided.query.plan_tree import operators
 from tests.seeds import seeds
 
 SCHEMA = pa.schema([("k", pa.string()), ("m", pa.int64()), ("t", pa.int64())])
@@ -78,15 +82,14 @@ def test_oracle_times_of_all_pairs_above_an_intermediate(seed: int) -> None:
     lower = Made(below).table(pair, everything(pair), NO_FLOORS).combine_chunks().to_batches()[0]
     assert lower.schema == below.output.schema
 
-    root: Any = query.tree
-    above = combining(query, root, [below.output, inputs[2]])
-    keys = key_format_of(query, root, [layout_of(query, s, SCHEMA) for s in query.streams])
-    side = SideState("ab", below.output.schema, [ENDS])
-    side.append(
-        stored_rows(
-            below.output, lower, keys, [below.output.places["a", "k"]], {"a": 5, "b": 9}, purges=False
-        )
+    operator = Operator(
+        query, operators(query.tree)[-1], 1, policies_for(query, machine_costs, operators(query.tree)[-1])
     )
+    operator.learn([below.output, inputs[2]], [layout_of(query, s, SCHEMA) for s in query.streams])
+    above = operator.combining
+    assert above is not None
+    side = SideState("ab", below.output.schema, [ENDS])
+    side.append(operator.entering(below.output, lower))
     sides = [side, side_of("c", rows["c"])]
     floor = int(rng.integers(0, 10))
     held = above.holding(sides, everything(sides), [floor, BOTTOMLESS_US, BOTTOMLESS_US])
@@ -97,9 +100,10 @@ def test_oracle_times_of_all_pairs_above_an_intermediate(seed: int) -> None:
         if ab["a.k"] == c["k"] and timely and times["a"] >= floor:
             wanted.append((x, z))
     assert list(map(tuple, held.T.tolist())) == wanted
+    lasting = {n: query.bounds.retention_us(i) for i, n in enumerate("abc")}
     assert side.columns["time"][: side.count].tolist() == [max(r["a"], r["b"]) for r in lower.to_pylist()]
     assert side.columns["ends"][: side.count].tolist() == [
-        min(r["a"] + 5, r["b"] + 9) for r in lower.to_pylist()
+        min(r["a"] + lasting["a"], r["b"] + lasting["b"]) for r in lower.to_pylist()
     ]
 
 

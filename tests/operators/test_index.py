@@ -12,6 +12,7 @@ import pytest
 
 import braided as bd
 from braided.engine.engine import Engine
+from braided.engine.kernels.tables import LOOKED
 from braided.engine.site import Site
 from braided.policies.choice import Policies, policies_for
 from braided.policies.decisions import Choice
@@ -303,7 +304,7 @@ def test_auto_scans_when_batches_are_much_longer_than_the_window(keys: int, size
         )
         at += rows
     assert {s.index for s in engine.statistics().streams.values()} == {"scan"}
-    assert engine.tree.root.join.learned.looked.sum() < 40 * sum(sizes)
+    assert engine.tree.root.join.learned.tallies[LOOKED].sum() < 40 * sum(sizes)
 
 
 def test_a_side_is_in_order_again_once_the_rows_that_broke_it_are_gone() -> None:
@@ -315,7 +316,7 @@ def test_a_side_is_in_order_again_once_the_rows_that_broke_it_are_gone() -> None
         list(engine.step(engine.accept({"a": table, "b": table})))
 
     push([3, 2, 4])
-    sides = [s.side for s in engine.streams if s is not None]
+    sides = [s.side for s in engine.core.streams if s is not None]
     assert not any(s.ordered for s in sides)
     push([30, 31])
     push([40, 41])

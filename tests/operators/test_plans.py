@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
 from braided.query.plan_tree import Plan
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds

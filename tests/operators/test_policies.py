@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
+from braided.policies.probe_order import PROBE_ORDER_POLICIES
 from braided.testing import assert_same_bag, expected
 from tests.seeds import seeds, some_pairs
 from tests.workloads import BATCH_ROWS, names_of, random_tables, stream
@@ -302,12 +303,12 @@ def test_a_failed_batch_leaves_no_trace_in_what_was_learned() -> None:
     live = windowed(tuned(order="a-greedy"))
     batches = drifting(3, 500)
     live.push(batches[0])
-    learned = live._engine.tree.root.join.learned.kept()
+    learned = live._engine.tree.root.join.learned.save()
     pieces: Any = live._engine.step(live._engine.accept(batches[1]))
     next(pieces)
     with pytest.raises(RuntimeError):
         pieces.throw(RuntimeError("stop"))
-    assert live._engine.tree.root.join.learned.kept() == learned
+    assert live._engine.tree.root.join.learned.save() == learned
 
 
 def test_what_was_learned_survives_a_snapshot() -> None:
@@ -316,5 +317,5 @@ def test_what_was_learned_survives_a_snapshot() -> None:
     for batch in batches[:3]:
         live.push(batch)
     again = windowed(tuned(order="a-greedy")).restore(live.snapshot())
-    assert again._engine.tree.root.join.learned.kept() == live._engine.tree.root.join.learned.kept()
+    assert again._engine.tree.root.join.learned.save() == live._engine.tree.root.join.learned.save()
     assert_same_bag(again.push(batches[3]), live.push(batches[3]))

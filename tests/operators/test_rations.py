@@ -11,11 +11,12 @@ import pytest
 
 import braided as bd
 from braided.engine.engine import Engine
-from braided.engine.operators.tree import Arriving, Tree
+from braided.engine.features import Host
+from braided.engine.operators.tree import Arriving
 from braided.engine.overload.feature import Overloading
 from braided.engine.overload.rationing import Rationing
-from braided.policies.choice import DRIVER_POLICIES
 from braided.policies.decisions import Rations, Turn
+from braided.policies.driver import DRIVER_POLICIES
 from braided.query.plan_tree import Plan
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
@@ -24,12 +25,12 @@ from tests.workloads import names_of, random_tables, stream
 class Some(Rationing):
     """Fixed shares for every driver stream."""
 
-    def __init__(self, query: bd.JoinQuery, shares: tuple[float, ...]) -> None:
-        super().__init__(query)
+    def __init__(self, host: Host, shares: tuple[float, ...]) -> None:
+        super().__init__(host)
         self.shares, self.limited = shares, True
 
-    def begin(self, batch: int, tree: Tree, arriving: Arriving) -> None:
-        self._known = tree.foreseen(arriving)
+    def begin(self, arriving: Arriving) -> None:
+        self._known = self._host.tree.foreseen(arriving)
 
     def rations(self, operator: tuple[Plan, ...], turn: Turn) -> Rations:
         orders = self._known[operator].orders
@@ -38,7 +39,7 @@ class Some(Rationing):
 
 
 def rationed(query: bd.JoinQuery, *shares: float) -> Engine:
-    return Engine(query, features={"overload": lambda host: Overloading(host, Some(query, shares))})
+    return Engine(query, features={"overload": lambda host: Overloading(host, Some(host, shares))})
 
 
 def found(engine: Engine, batches: list[dict[str, pa.Table]]) -> pa.Table:

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
 from braided.policies.decisions import BufferPolicy, RowPolicy, Turn, next_buffer
+from braided.policies.driver import DRIVER_POLICIES
+from braided.policies.probe_order import PROBE_ORDER_POLICIES
 
 PROFILES = [None, np.zeros((0, 3), np.int64), np.array([[9, 0, 2], [9, 1, 0], [9, 3, 1]])]
 TURNS = [

@@ -9,11 +9,9 @@ import pytest
 
 from braided.policies.flow import predict
 from braided.policies.freshness import (
-    Split,
     plan_freshness,
     refresh_rates,
     staleness,
-    susceptible_states,
     tightest_bounds,
 )
 from braided.policies.plan_model import PlanModel, plan_model
@@ -30,17 +28,15 @@ from tests.policies.plans import (
     some_models,
 )
 
-SPLITS: list[Split] = ["flow", "equal", "size"]
-
 
 @pytest.mark.parametrize("streams", [3, 4, 5, 6])
 def test_any_binary_tree_has_k_minus_2_susceptible_states(streams: int) -> None:
     for seed in range(10):  # J16
         rng = np.random.default_rng(seed)
-        assert len(susceptible_states(random_model(rng, random_plan(rng, streams)))) == streams - 2
+        assert len(random_model(rng, random_plan(rng, streams)).intermediates) == streams - 2
     names = [f"s{i}" for i in range(streams)]
-    assert len(susceptible_states(random_model(rng, linear(names)))) == streams - 2
-    assert susceptible_states(random_model(rng, flat(names))) == ()
+    assert len(random_model(rng, linear(names)).intermediates) == streams - 2
+    assert random_model(rng, flat(names)).intermediates == ()
 
 
 def test_lemma_1_counts_every_own_state() -> None:
@@ -61,9 +57,7 @@ def four_streams() -> PlanModel:
 def test_how_slack_is_split() -> None:
     model = four_streams()  # full flow: 100 rows into ab (0.5 + 0.5 each), 150 into abc (100 x 1 + 100 x 0.5)
     bounds = {"a": 8.0}  # slack 6
-    assert refresh_rates(model, bounds, "equal") == pytest.approx({AB: 100 / 3, ABC: 100.0})
-    assert refresh_rates(model, bounds, "size") == pytest.approx({AB: 100 / 1.5, ABC: 300 / 4.5})
-    assert refresh_rates(model, bounds, "flow") == pytest.approx({AB: 100 / 2, ABC: 300 / 4})
+    assert refresh_rates(model, bounds) == pytest.approx({AB: 100 / 2, ABC: 300 / 4})
 
 
 def test_the_most_demanding_stream_counts() -> None:
@@ -72,19 +66,16 @@ def test_the_most_demanding_stream_counts() -> None:
     assert refresh_rates(four_streams(), {}) == {AB: 0.0, ABC: 0.0}
 
 
-@pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("solver", ["lp", "greedy"])
-def test_bounds_hold_in_every_feasible_plan(split: Split, solver: Solver) -> None:
+def test_bounds_hold_in_every_feasible_plan(solver: Solver) -> None:
     for model in some_models(40, seed=3):
-        bounds = reachable_bounds(model, tightest_bounds(model, split), 1.5)
-        found = plan_freshness(model, bounds, math.inf, solver=solver, split=split)
+        bounds = reachable_bounds(model, tightest_bounds(model), 1.5)
+        found = plan_freshness(model, bounds, math.inf, solver=solver)
         assert found.feasible
         probes = dict.fromkeys(model.half_joins, 0.0)
         for path in model.paths:
-            for half_join, n in zip(
-                path.half_joins, path.divide(found.rows[path.stream] * path.cost), strict=True
-            ):
-                probes[half_join] += n
+            for half_join, phi in zip(path.half_joins, path.phi[:-1], strict=True):
+                probes[half_join] += found.rows[path.stream] * phi
         flow = predict(model, {h: n * (1 + 1e-6) for h, n in probes.items()})
         assert all(flow.arrivals[s] >= rate * (1 - 1e-5) for s, rate in found.refresh.items())
         assert all(age <= bounds[s] * (1 + 1e-5) for s, age in staleness(model, flow).items())
@@ -94,29 +85,26 @@ def test_the_rule_by_flow_keeps_every_bound_that_the_full_flow_keeps() -> None:
     for model in some_models(40, seed=4):
         best = staleness(model, predict(model))
         assert tightest_bounds(model) == pytest.approx(best)
-        for split in SPLITS:
-            assert all(t >= best[s] * (1 - 1e-9) for s, t in tightest_bounds(model, split).items())
         exactly = plan_freshness(model, best, math.inf, solver="greedy")
         assert exactly.feasible
         assert exactly.cost <= predict(model).spent * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_bounds_that_would_do_do(split: Split) -> None:
+def test_bounds_that_would_do_do() -> None:
     kinds = set()
     for model in some_models(60, seed=5):
         budget = 0.1 * predict(model).spent
         asked = relative_bounds(model, 1.5)
-        found = plan_freshness(model, asked, budget, split=split)
+        found = plan_freshness(model, asked, budget)
         if found.feasible:
             continue
         kinds.add(math.isinf(found.cost))
         assert not found.rows
         assert all(found.bounds_that_do[s] >= asked[s] * (1 - 1e-9) for s in asked)
         enough = math.inf if math.isinf(found.cost) else budget * (1 + 1e-6)
-        assert plan_freshness(model, found.bounds_that_do, enough, split=split).feasible
+        assert plan_freshness(model, found.bounds_that_do, enough).feasible
         if not math.isinf(found.cost):
-            assert plan_freshness(model, asked, found.cost, split=split).feasible
+            assert plan_freshness(model, asked, found.cost).feasible
     assert kinds == {True, False}
 
 

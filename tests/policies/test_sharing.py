@@ -7,9 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from braided.policies.allocation.input_rates import Arrivals, let_in
-from braided.policies.sharing import fill, whole
-from braided.policies.window_split import split
+from braided.policies.sharing import Arrivals, fill, let_in, split, whole
 from braided.query.overload import InputAllocation, WindowSplit
 
 RULES = get_args(InputAllocation)

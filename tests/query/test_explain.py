@@ -34,10 +34,10 @@ def test_a_sound_query_has_no_warnings() -> None:
             join({}, {"window": "unbounded"}),
             ["rows of 'a' (window=None) and 'b' (window='unbounded') stay for"],
         ),
-        (join(HOUR, {"time": "t"}), ["rows of 'b' (window=None) stay for ever"]),
+        (join(HOUR, {"time": "t"}), ["rows of 'b' (window=None) stay forever"]),
         (
             join({"unique": True}, {}),
-            ["stream 'a' (window=None): rows with partners stay for ever, because 'b'"],
+            ["stream 'a' (window=None): rows with partners stay forever, because 'b'"],
         ),
         (join({"unique": True}, {"punctuation": "p"}), []),
         (join({"time": "t"}, {"time": "t"}, overload=bd.Overload(state_rows=9)), []),
@@ -45,7 +45,7 @@ def test_a_sound_query_has_no_warnings() -> None:
         (join({"time": "t", "window": bd.CountWindow(3)}, HOUR), []),
         (
             join({"key": None}, {"key": None}, where="a.x < b.x"),
-            ["without a key every pair of rows of 'a' and 'b'", "stay for ever"],
+            ["without a key every pair of rows of 'a' and 'b'", "stay forever"],
         ),
         (
             join(HOUR, HOUR, within={("a", "b"): ("0 s", "5 minutes")}),
@@ -177,7 +177,7 @@ def test_the_diagram_is_mermaid_with_names_escaped() -> None:
     ]
     counted = join({"time": "t", "window": bd.CountWindow(3)}, {"time": "t"}).diagram()
     assert "kept for 3 rows of its key" in counted
-    assert "kept for ever" in counted
+    assert "kept forever" in counted
     assert "no key" in join({"key": None}, {"key": None}, where="a.x < b.x").diagram()
 
 

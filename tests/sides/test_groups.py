@@ -7,7 +7,15 @@ import pyarrow as pa
 import pytest
 
 from braided.engine.sides.columns import GONE
-from braided.engine.sides.groups import by_group, drop_groups, group_of, groups_at, in_groups, rows_by_group
+from braided.engine.sides.groups import (
+    by_group,
+    drop_groups,
+    group_of,
+    groups_at,
+    in_groups,
+    ordered_by_group,
+    rows_by_group,
+)
 from braided.engine.sides.side import Rows, SideState
 from tests.seeds import seeds
 
@@ -37,9 +45,10 @@ def test_oracle_groups_are_taken_and_dropped_whole(seed: int) -> None:
     assert (groups[by_group(groups)] == np.sort(groups)).all()
 
     chosen = rng.random(8) < 0.5
-    rows, bounds = in_groups(side, chosen)
+    rows, there, bounds = ordered_by_group(in_groups(side, chosen), BITS)
     values = rows.batch.column(0).to_numpy()
-    for n, g in enumerate(np.flatnonzero(chosen)):
+    assert there == np.unique(groups[linked & chosen[groups]]).tolist()
+    for n, g in enumerate(there):
         assert values[bounds[n] : bounds[n + 1]].tolist() == np.flatnonzero(linked & (groups == g)).tolist()
     assert (rows.hashes == hashes[values]).all()
     assert drop_groups(side, chosen) == len(values)

@@ -15,10 +15,10 @@ import braided as bd
 from braided.engine.calibration import machine_costs
 from braided.engine.promises.stored_keys import holds, purge, stored_keys
 from braided.engine.sides import columns, payload, side
-from braided.engine.sides.closed_keys import Keys
 from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Column
 from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw
-from braided.engine.sides.groups import drop_groups, group_of, in_groups, rows_by_group
+from braided.engine.sides.groups import drop_groups, group_of, in_groups, ordered_by_group, rows_by_group
+from braided.engine.sides.keys import Keys
 from braided.engine.sides.side import Mark, Reason, Rows, SideState
 from braided.query.windows import CountWindow
 from braided.testing import assert_same_bag, expected
@@ -264,7 +264,8 @@ def test_groups_are_taken_and_dropped_together() -> None:
     groups = group_of(hashes, bits)
     assert rows_by_group(state, bits).tolist() == np.bincount(groups[linked], minlength=8).tolist()
     chosen = np.isin(np.arange(8), [1, 4, 5])
-    found, bounds = in_groups(state, chosen)
+    found, there, bounds = ordered_by_group(in_groups(state, chosen), bits)
+    assert there == [1, 4, 5]
     by_group = [found.batch.column(0).to_pylist()[a:b] for a, b in itertools.pairwise(bounds)]
     assert by_group == [np.flatnonzero(linked & (groups == g)).tolist() for g in (1, 4, 5)]
     assert found.ends is not None

@@ -13,18 +13,19 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES, PROBE_ORDER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
+from braided.policies.probe_order import PROBE_ORDER_POLICIES
 from braided.policies.statistics import JoinMetrics
 from braided.spark import measures
 from braided.spark.bucket import Bucket
 from braided.spark.plan import ArenaPlan, JoinPlan, Stage
-from braided.spark.sources.heartbeat import Heartbeat
 from braided.spark.storage import chunks, folders
 from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import Packer
 from braided.spark.wire.packed import Packed, packed_rows
+from braided.spark.wire.repack import Heartbeat
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds, some_pairs
 from tests.workloads import names_of, random_tables, stream

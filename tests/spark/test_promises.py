@@ -53,7 +53,7 @@ def stored_rows(made: Cluster) -> dict[str, int]:
         if state.meta is not None:
             meta = Meta.decode(state.meta)
             for name in found:
-                found[name] += sum(c.live_rows for c in meta.chunks_of(name))
+                found[name] += sum(c.live_rows for c in meta.by_input().get(name, ()))
     return found
 
 
@@ -103,7 +103,7 @@ def test_state_shrinks_in_the_store_and_gone_rows_stay_gone(arena: bool) -> None
     assert made is not None
     assert sum(stored_rows(made).values()) <= 2 * 180
     metas = [Meta.decode(s.meta) for s in made.states if s.meta]
-    held = sum(c.rows for m in metas for n in m.names for c in m.chunks_of(n))
+    held = sum(c.rows for m in metas for chunks in m.by_input().values() for c in chunks)
     assert held <= 4 * 180 < 0.15 * seen
 
 

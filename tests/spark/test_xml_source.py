@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from abc import ABC
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 import braided.spark.sources.xml_source as source
 from braided.local.xml_stream import read_xml
 from braided.query.errors import InvalidType, InvalidValue
-from braided.spark.sources.xml_source import XmlFiles, XmlSource, XmlStreamReader
+from braided.spark.sources.xml_source import XmlSource, XmlStreamReader
 
 ACCESS = pa.schema({"sno": pa.int64(), "ipaddr": pa.string()})
 DDL = "sno long, ipaddr string, punctuation boolean"
@@ -73,8 +73,8 @@ def reader(folder: Path, ddl: str = DDL, **options: str) -> XmlStreamReader:
     return XmlSource({"path": str(folder), **options}).streamReader(schema)
 
 
-def names(parts: list[XmlFiles]) -> list[list[str]]:
-    return [list(part.sizes) for part in parts]
+def names(parts: list[InputPartition]) -> list[list[str]]:
+    return [list(part.value) for part in parts]
 
 
 def test_batches(spark: SparkSession, tmp_path: Path) -> None:
@@ -225,6 +225,6 @@ def test_wrong_options_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "a.xml").write_text("<s/>")
     with pytest.raises(InvalidValue, match="a stream's path must be a folder"):
         reader(tmp_path / "a.xml")
-    monkeypatch.setattr(source, "SupportsTriggerAvailableNow", ABC)
+    monkeypatch.setattr(source, "LIMITED", False)
     with pytest.raises(InvalidValue, match="maxFilesPerTrigger needs Spark"):
         reader(tmp_path, maxFilesPerTrigger="1")

@@ -226,8 +226,8 @@ def child(root: Path, master: str, trouble: Trouble, work: Work) -> None:
         for name, schema in work.schemas.items()
     }
     if trouble.flags:  # in a first stage, too: what it hands on is packed in the same task
-        plain = pipeline._callable
-        pipeline._callable = lambda packer: _behind(plain(packer), _troubled(root, trouble), packer)
+        plain = pipeline._sent
+        pipeline._sent = lambda df, packer: plain(df, _behind(packer, _troubled(root, trouble), packer))
     joined: DataFrame = bd.spark.join(work.query(), frames, buckets=4)
     if trouble.flags:
         joined = joined.mapInArrow(_troubled(root, trouble), joined.schema)

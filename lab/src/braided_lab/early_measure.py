@@ -207,8 +207,8 @@ class _Run:
 
     def __init__(self, engine: Engine, sources: Mapping[str, Source]) -> None:
         self._engine, self._sources = engine, sources
-        self.spilling: Spilling = engine.features.get("spill")
-        engine.learn({name: s.rows.schema for name, s in sources.items()})
+        self.spilling: Spilling = engine.core.features.get("spill")
+        engine.core.learn({name: s.rows.schema for name, s in sources.items()})
         self._curve = [(0.0, 0)]
         self._sums = dict.fromkeys(sources, 0)
         self._held = 0
@@ -290,7 +290,7 @@ class VirtualRun(_Run):
             return PacedSpilling(host, self.clock, costs, **manager)
 
         engine = Engine(query, Site(clock=self.clock, repeatable=True), {"spill": paced})
-        self._paced: PacedSpilling = engine.features.get("spill")
+        self._paced: PacedSpilling = engine.core.features.get("spill")
         super().__init__(engine, sources)
         self._done = (0, 0)  # rows stored and read so far
         self._cpu_s = 0.0

@@ -92,9 +92,9 @@ class Bench:
         plain = policy.removesuffix(", fitted").removesuffix(", never adapted")
         engine = self._new(bd.Overload(max(1, round(probes)), allocation=plain))  # type: ignore[arg-type]
         if policy in HEURISTICS:
-            engine.features.get("overload").rationing.adaptation = Unfitted(plain, wait=True)
+            engine.core.features.get("overload").rationing.adaptation = Unfitted(plain, wait=True)
         if policy == NEVER:
-            engine.features.get("overload").rationing.adaptation = Adaptation(
+            engine.core.features.get("overload").rationing.adaptation = Adaptation(
                 plain, Thresholds(epsilon=float("inf")), wait=True
             )
         snapshot.load(engine, self._filled)
@@ -130,7 +130,7 @@ def run(engine: Engine, batches: Sequence[Batch], *, ages: bool = False) -> Run:
             entered.setdefault(node, []).append(rows - before.get(node, 0))
         before = now
         if ages:
-            old.append(ages_of(tables, engine.watermark.clock_us))
+            old.append(ages_of(tables, engine.core.watermark.clock_us))
     into = {node: np.array(rows, float) for node, rows in entered.items()}
     return Run(np.array(results, float), np.array(probes, float), into, old, engine)
 

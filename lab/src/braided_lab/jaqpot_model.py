@@ -20,15 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.policies.allocation import (
-    dp_knapsack,
-    equal_best,
-    equal_halfjoin,
-    global_productivity,
-    greedy_path,
-    jaqpot,
-    selectivity_best,
-)
+from braided.policies.allocation import dp_knapsack, greedy_path, heuristics, jaqpot
 from braided.policies.allocation.question import Allocate, Question
 from braided.policies.flow import predict
 from braided.policies.freshness import plan_freshness
@@ -38,10 +30,10 @@ from braided_lab.jaqpot_settings import PLANS, Lab, Setting
 
 Floats = NDArray[np.float64]
 HEURISTICS: dict[str, Callable[..., Any]] = {
-    "equal-halfjoin": equal_halfjoin.allocate,
-    "global-productivity": global_productivity.allocate,
-    "equal-best": equal_best.allocate,
-    "selectivity-best": selectivity_best.allocate,
+    "equal-halfjoin": heuristics.equal_halfjoin,
+    "global-productivity": heuristics.global_productivity,
+    "equal-best": heuristics.equal_best,
+    "selectivity-best": heuristics.selectivity_best,
 }
 REDISTRIBUTED: dict[str, Allocate] = {
     f"{name}, redistributed": partial(allocate, redistribute=True) for name, allocate in HEURISTICS.items()

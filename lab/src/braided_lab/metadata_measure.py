@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 
 import braided as bd
 from braided.engine.engine import Engine
+from braided.engine.kernels.tables import LOOKED, PROBES
 from braided.engine.promises.feature import Promises
 from braided.engine.promises.ledger import Ledger
 from braided.engine.promises.stored_keys import stored_keys
-from braided.engine.sides.closed_keys import Keys
+from braided.engine.sides.keys import Keys
 from braided.engine.site import Site
 from braided.query.tuning import Index
 from braided_lab.news import ACCESS, NEWS
@@ -115,8 +116,8 @@ def run_mjoin(
     """The engine over batches of news and access."""
     query = news_query(every, index)
     engine = Engine(query, Site(repeatable=True), {"promises": purge})
-    engine.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
-    promises = engine.features.get("promises")
+    engine.core.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
+    promises = engine.core.features.get("promises")
     before, seconds, inserted, purged = engine.statistics(), 0.0, 0, 0
     points = [np.zeros(len(COLUMNS))]
     for batch in batches:
@@ -155,10 +156,12 @@ def _point(
     engine: Engine, seconds: float, inserted: int, purged: int, scanned: int
 ) -> npt.NDArray[np.float64]:
     learned = [operator.join.learned for operator in engine.tree.operators]
-    probes = sum(int(known.probes.sum()) for known in learned)
-    compared = sum(int(known.looked.sum()) for known in learned)
-    state = sum(stream.side.live_rows for stream in engine.streams if stream is not None)
-    return np.array([engine.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64)
+    probes = sum(int(known.tallies[PROBES].sum()) for known in learned)
+    compared = sum(int(known.tallies[LOOKED].sum()) for known in learned)
+    state = sum(stream.side.live_rows for stream in engine.core.streams if stream is not None)
+    return np.array(
+        [engine.core.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64
+    )
 
 
 def run_xjoin(batches: Iterable[Batch], memory_rows: int | None = None, folder: Path | None = None) -> Curve:

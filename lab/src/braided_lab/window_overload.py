@@ -18,8 +18,7 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 import braided as bd
-from braided.policies.allocation.input_rates import Arrivals, let_in
-from braided.policies.window_split import split
+from braided.policies.sharing import Arrivals, let_in, split
 from braided_lab.report import Claim
 
 UNIT_US = 1_000_000

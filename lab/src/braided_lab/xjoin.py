@@ -39,6 +39,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.kernels.tables import LOOKED, PROBES
 from braided.engine.operators.mjoin import Buffer, FlatJoin, Positions
 from braided.policies.choice import Policies
 from braided.query.bounds import INFINITE_US, Bounds
@@ -102,8 +103,8 @@ class XJoin:
         learned = [join.learned for join in self._joins]
         disk = [portion for stream in self._streams for portion in stream.disk]
         return Counters(
-            probes=sum(int(known.probes.sum()) for known in learned),
-            compared=sum(int(known.looked.sum()) for known in learned),
+            probes=sum(int(known.tallies[PROBES].sum()) for known in learned),
+            compared=sum(int(known.tallies[LOOKED].sum()) for known in learned),
             inserts=self._inserts,
             flushes=self._flushes,
             memory_rows=self._resident_rows,

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from braided.cli.local_demo import show_rows
 from braided.query.errors import InvalidValue, os_reason
 from braided.spark.sessions.java import check_java
 from braided.testing.samples import shop
@@ -51,14 +52,20 @@ def demo(orders: int, folder: Path, console: Console) -> None:
     console.print("\nBraided on Spark, killed (SIGKILL) after a few batches:")
     _job("braided", folder, console, kill_after=_KILLED_AFTER)
     console.print("killed; started again on the same checkpoint:")
-    ours, end = _job("braided", folder, console)
+    seconds, end = _job("braided", folder, console)
     console.print("\nand if a source stalls? run once more without a shipment; bd.spark.why said:")
     console.print(f"[italic]{end['why']}[/italic]", highlight=False)
     console.print("\nthe same with Spark's own chain of two joins:")
-    theirs, chain_end = _job("chain", folder, console)
-    _compare(ours, theirs, end, chain_end, console)
-    _check(folder, tables, console)
-    _show(folder, console)
+    chain_seconds, chain_end = _job("chain", folder, console)
+    console.print(
+        f"\na batch takes {statistics.median(seconds[1:]):.1f} s with Braided, "
+        f"{statistics.median(chain_seconds[1:]):.1f} s with the chain; "
+        f"state in the checkpoint: {end['bytes'] / 1e6:.1f} MB and {chain_end['bytes'] / 1e6:.1f} MB"
+    )
+    files = committed_files(folder / "result-braided")
+    _check(files, tables, console)
+    console.print(f"\nfive rows of {folder / 'result-braided'}:")
+    show_rows(pa.concat_tables(map(pq.read_table, files)).slice(0, 5), console)
     console.print(f"\nthe batches as a report: {report_of(folder)}", markup=False)
 
 
@@ -103,12 +110,12 @@ def _job(
         seconds: list[float] = []
         end: dict[str, Any] = {}
         try:
-            for said in _waited_for(_lines(process), f"{job}: Spark is starting", console):
-                if "end" in said:
-                    end = said
+            for line in _lines(process, f"{job}: Spark is starting", console):
+                if "end" in line:
+                    end = line
                     continue
-                seconds.append(said["seconds"])
-                console.print(f"  batch {said['batch']}: {said['rows']:,} rows in {said['seconds']:.1f} s")
+                seconds.append(line["seconds"])
+                console.print(f"  batch {line['batch']}: {line['rows']:,} rows in {line['seconds']:.1f} s")
                 if kill_after is not None and len(seconds) >= kill_after:
                     os.killpg(process.pid, signal.SIGKILL)
                     break
@@ -120,8 +127,10 @@ def _job(
     return seconds, end
 
 
-def _waited_for(lines: Iterator[dict[str, Any]], what: str, console: Console) -> Iterator[dict[str, Any]]:
-    """The lines; until the first one comes, what is waited for is shown."""
+def _lines(process: subprocess.Popen[str], what: str, console: Console) -> Iterator[dict[str, Any]]:
+    """What the job says; until it says something, show what is waited for."""
+    assert process.stdout is not None
+    lines = (json.loads(line) for line in process.stdout if line.startswith("{"))
     with console.status(what):
         first = next(lines, None)
     if first is not None:
@@ -129,27 +138,10 @@ def _waited_for(lines: Iterator[dict[str, Any]], what: str, console: Console) ->
         yield from lines
 
 
-def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("{"):
-            yield json.loads(line)
-
-
-def _compare(
-    ours: list[float], theirs: list[float], end: dict[str, Any], chain_end: dict[str, Any], console: Console
-) -> None:
-    mine, chain = statistics.median(ours[1:]), statistics.median(theirs[1:])
-    console.print(
-        f"\na batch takes {mine:.1f} s with Braided, {chain:.1f} s with the chain; "
-        f"state in the checkpoint: {end['bytes'] / 1e6:.1f} MB and {chain_end['bytes'] / 1e6:.1f} MB"
-    )
-
-
-def _check(folder: Path, tables: dict[str, pa.Table], console: Console) -> None:
-    """The sink's committed files against Arrow's join of all input."""
+def _check(files: Sequence[Path], tables: dict[str, pa.Table], console: Console) -> None:
+    """Compare the sink's committed files with Arrow's join of all input."""
     got: Counter[Any] = Counter()
-    for path in committed_files(_result(folder)):
+    for path in files:
         got.update(_rows(pq.read_table(path, columns=list(_COLUMNS)), _COLUMNS))
     wanted = Counter(_rows(_joined(tables), ("order_id", "paid_at", "sent_at")))
     missing, doubled = (wanted - got).total(), (got - wanted).total()
@@ -174,18 +166,3 @@ def _joined(tables: dict[str, pa.Table]) -> pa.Table:
 
 def _rows(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(table[c].cast(pa.int64()).to_pylist() for c in columns), strict=True)
-
-
-def _result(folder: Path) -> Path:
-    return folder / "result-braided"
-
-
-def _show(folder: Path, console: Console) -> None:
-    console.print(f"\nfive rows of {_result(folder)}:")
-    shown = 0
-    for path in committed_files(_result(folder)):
-        for row in pq.read_table(path).slice(0, 5 - shown).to_pylist():
-            shown += 1
-            console.print(f"{shown}. " + ", ".join(f"{name}={value}" for name, value in row.items()))
-        if shown >= 5:
-            break

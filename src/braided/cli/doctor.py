@@ -73,14 +73,14 @@ def _parts() -> Iterator[tuple[str, str, str]]:
 
 def _java() -> str:
     try:
-        said = subprocess.run(
+        version = subprocess.run(
             [find_java(), "-version"], capture_output=True, text=True, check=True, timeout=60
         )
     except InvalidValue as wrong:
         return f"missing: {wrong}"
     except (OSError, subprocess.SubprocessError) as wrong:
         return f"does not run: {wrong}"
-    return (said.stderr or said.stdout).splitlines()[0]
+    return (version.stderr or version.stdout).splitlines()[0]
 
 
 def _costs(costs: Costs) -> Table:

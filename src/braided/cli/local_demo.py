@@ -22,19 +22,19 @@ def local_demo(orders: int, console: Console) -> None:
     began = time.perf_counter()
     live = bd.LocalJoin(query, schemas={name: t.schema for name, t in tables.items()})
     batch_rows = max(1, orders // 20)
-    found = [
+    results = [
         live.push({name: t.slice(start, batch_rows) for name, t in tables.items()})
         for start in range(0, orders, batch_rows)
     ]
     held = live.stats()
-    found.append(live.end())
+    results.append(live.end())
     seconds = time.perf_counter() - began
-    result = pa.concat_tables(found)
+    result = pa.concat_tables(results)
     _show_counts(held, console)
     rows = sum(t.num_rows for t in tables.values())
     speed = f"{rows:,} rows in {seconds:.2f} s, {rows / seconds:,.0f} a second"
     console.print(f"{result.num_rows:,} results from {speed}; the first five:")
-    _show_rows(result.slice(0, 5), console)
+    show_rows(result.slice(0, 5), console)
 
 
 def _show_counts(seen: bd.Statistics, console: Console) -> None:
@@ -45,7 +45,7 @@ def _show_counts(seen: bd.Statistics, console: Console) -> None:
     console.print(table)
 
 
-def _show_rows(rows: pa.Table, console: Console) -> None:
-    """One row under the other: a result has more columns than a terminal."""
+def show_rows(rows: pa.Table, console: Console) -> None:
+    """Print one row under the other: a result has more columns than a terminal."""
     for number, row in enumerate(rows.to_pylist(), start=1):
         console.print(f"{number}. " + ", ".join(f"{name}={value}" for name, value in row.items()))

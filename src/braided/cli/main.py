@@ -6,6 +6,7 @@ Exit status 0, or 1 with one clear message on standard error and no traceback fo
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -102,12 +103,8 @@ def run(
     """Run a job on Spark; Ctrl-C stops it after its batch."""
     from braided.jobs import load, running
 
-    watching = running.Watching(_say, quiet, journal, serve)
+    watching = running.Watching(functools.partial(print, flush=True), quiet, journal, serve)
     running.run(load(job), once=once, watching=watching)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 @app.command()
@@ -121,7 +118,7 @@ def schema() -> None:
 @app.command()
 def doctor(
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure the index costs anew instead of reading them.")
+        bool, typer.Option("--calibrate", help="Measure the index costs again instead of reading them.")
     ] = False,
 ) -> None:
     """Say what is installed, what is missing and what indexes cost."""

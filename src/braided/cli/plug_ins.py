@@ -7,7 +7,7 @@ An entry point names a function with typer's annotations. It is imported when it
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
 import typer
@@ -59,20 +59,18 @@ def _load(point: EntryPoint) -> Any:
     except Exception as wrong:  # another package's import may raise anything
         reason = str(wrong) or type(wrong).__name__
         raise InvalidValue(
-            f"the command {point.name!r} of {_package(point)} cannot be imported: {reason}"
+            f"the command {point.name!r} of {_project(point).name} cannot be imported: {reason}"
         ) from wrong
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(point.name)(function)
     return typer.main.get_command(app)
 
 
-def _package(point: EntryPoint) -> str:
+def _project(point: EntryPoint) -> Distribution:
     assert point.dist is not None  # it was found there
-    return point.dist.name
+    return point.dist
 
 
 def _summary(point: EntryPoint) -> str:
-    assert point.dist is not None
-    about = point.dist.metadata
-    summary = about["Summary"] if "Summary" in about else "A plug-in"  # noqa: SIM401  (no mapping)
-    return f"{summary} ({_package(point)})"
+    project = _project(point)
+    return f"{project.metadata.json.get('summary', 'A plug-in')} ({project.name})"

@@ -2,7 +2,7 @@
 
 The real kernels run over a grid of window sizes and numbers of keys; the costs are the non-negative figures
 that explain the times best, in relative terms. The file's name holds the processor and a digest of the
-kernels, so another machine or version measures anew. Without a place to write, a process measures for itself.
+kernels, so another machine or version measures again. Without a place to write, each process measures.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.kernels import index, probe, tables
+from braided.engine.kernels import index, tables
 from braided.engine.kernels.hashing import hash_words
 from braided.engine.kernels.pointers import digest
 from braided.engine.kernels.tables import LOOKED, MATCHES, PROBES
+from braided.engine.operators.search import Search
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.index_cost import Costs, Load, hash_terms, scan_terms
 
@@ -116,26 +117,20 @@ class Trial:
         self.probing = SideState("probing", _SCHEMA)
         self.probed = SideState("probed", _SCHEMA, scanned=scanned)
         self.tally = np.zeros((2, 2, tables.TALLY_COLUMNS), np.int64)
-        self._bounds = np.array([[0, 0], [bounds_us, 0]])
-        self._levels = np.empty((2, tables.level_rows(2), probe.BLOCK_ROWS), np.int64)
+        self._kernel = Search([[0, 0], [bounds_us, 0]])
         self._out = np.zeros((2, 1 << 16), np.int32)
 
     def probe_seconds(self, start: int = 0, blocks: int = 1) -> float:
-        """Let the probing rows from a position on probe once, in so many blocks; how long it takes."""
-        sides = np.zeros((2, tables.SIDE_COLUMNS), np.int64)
-        self.probing.describe(sides[0], 0)
-        self.probed.describe(sides[1], self.probed.count)
-        orders = np.array([[0, 1], [1, 0]])
+        """Let the probing rows from a position on probe once, in some blocks; how long it takes."""
+        self.probing.describe(self._kernel.sides[0], 0)
+        self.probed.describe(self._kernel.sides[1], self.probed.count)
+        orders, rations = self._kernel.plans()
+        orders[0] = 0, 1
         cuts = np.linspace(start, self.probing.count, blocks + 1).astype(np.int64)
         segments = np.array([[0, a, b, 0, self.probed.count] for a, b in itertools.pairwise(cuts)])
-        cursor, walking = np.zeros(3, np.int64), np.zeros(2, np.int64)
-        rations = np.full((2, 2), tables.EVERYONE)
         began = time.process_time()
-        while cursor[0] < blocks:
-            probe.enumerate_combinations(
-                sides, orders, self._bounds, segments, cursor, self._levels, walking, rations, self.tally,
-                self._out,
-            )  # fmt: skip
+        for _, tally, _ in self._kernel.run(segments, orders, rations, self._out):
+            self.tally += tally
         return time.process_time() - began
 
     def load(self) -> Load:

@@ -20,31 +20,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from braided.engine import report
-from braided.engine.calibration import machine_costs
-from braided.engine.features import Arrivals, Make, Step, Undo, features_of, outlasting
-from braided.engine.intake import Arrival, Incoming, Intake, as_batch, joined_elsewhere, plain_schema
-from braided.engine.operators.layout import layout_of, output_of
+from braided.engine.core import Core
+from braided.engine.features import Arrivals, Feature, Make, Step, Undo
+from braided.engine.intake import Arrival, Incoming, as_batch, joined_elsewhere
 from braided.engine.operators.mjoin import Positions
-from braided.engine.operators.results import Made, Results
-from braided.engine.operators.tree import Found, Tree
-from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.engine.operators.results import Results
+from braided.engine.operators.tree import Found
+from braided.engine.sides.side import Rows, SideState
 from braided.engine.site import Share, Site
-from braided.engine.state import EngineState
 from braided.engine.stopwatch import Stopwatch
-from braided.engine.streams import Counters, StreamState
-from braided.engine.watermark import NONE_US, Watermark
-from braided.policies.arrays import Bools, Int64s
-from braided.policies.choice import policies_for
 from braided.policies.statistics import Statistics
-from braided.query.bounds import INFINITE_US
-from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 
@@ -60,94 +52,11 @@ class Engine:
     ) -> None:
         """`features` makes some features in another way than the query asks for."""
         self.query, self.site = query, site or Site()
-        policies = self.site.policies or functools.partial(policies_for, query, machine_costs)
-        self.tree = Tree(query, policies, self.site.allocate, self.site.subplan)
+        self.core = Core(query, self.site, features or {})
+        self.tree = self.core.tree
         self.watch = Stopwatch()  # of the latest batch
-        self.watermark = Watermark([s.lateness_us for s in query.streams])
-        self.floors_us = [BOTTOMLESS_US] * len(query.streams)
-        self.now_us = self.floors_us
-        self.counters = [Counters() for _ in query.streams]
-        self.late: list[list[pa.RecordBatch]] = [[] for _ in query.streams]
-        self.streams: list[StreamState | None] = [None] * len(query.streams)
-        self.results = self.batches = 0
         self.probes = 0  # of the latest batch
-        self.builder: Results | Made | None = None
         self._undoing: list[Undo] = []
-        self.features = features_of(self, features or {})
-
-    # what is known
-
-    def learn(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Fix the schemas of streams; a schema that does not fit raises, and nothing is known of it."""
-        if all(self.streams[self.number(name)] for name in schemas):
-            return
-        layouts = [s.layout if s else None for s in self.streams]
-        for name, schema in schemas.items():
-            i = self.number(name)
-            layouts[i] = layouts[i] or layout_of(self.query, self.query.streams[i], plain_schema(schema))
-        known = [layout for layout in layouts if layout is not None]
-        output = output_of(self.query, known) if len(known) == len(layouts) else None
-        self.tree.learn(known)
-        root = self.tree.root
-        if self.builder is None and output is not None and root.combining is not None:
-            whole = root.root
-            self.builder = (
-                Results(self.query, known, output, root.combining) if whole else Made(root.combining)
-            )
-        self._undoing += [undo for learn in self.features.learn if (undo := learn()) is not None]
-        for i, layout in enumerate(layouts):
-            if layout is not None and self.streams[i] is None and self.joins(i):
-                self.streams[i] = self._stream_state(layout)
-
-    def number(self, name: str) -> int:
-        """Which stream a name means."""
-        if name not in self.query.names:
-            raise UnknownName(f"no stream {name!r}; {did_you_mean(name, self.query.names)}")
-        return self.query.names.index(name)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The result's schema; without columns until every stream's schema is known."""
-        return self.builder.schema if self.builder else pa.schema([])
-
-    def joins(self, stream: int) -> bool:
-        """Whether a stream's rows arrive here, and not at another engine of the same join."""
-        return self.query.names[stream] in self.tree.subplan.streams
-
-    # what features ask
-
-    def side(self, stream: int) -> SideState | None:
-        """A stream's stored rows, once its schema is known."""
-        state = self.streams[stream]
-        return state.side if state else None
-
-    def intake(self, stream: int) -> Intake | None:
-        """What reads a stream's batches, once its schema is known."""
-        state = self.streams[stream]
-        return state.intake if state else None
-
-    def hidden(self, hashes: Int64s) -> Bools | None:
-        """Of which keys rows may be held where sides do not see them; None: of none."""
-        several = [found for hidden in self.features.hidden if (found := hidden(hashes)) is not None]
-        return functools.reduce(np.logical_or, several) if several else None
-
-    def later(self, arrivals: Arrivals) -> Watermark:
-        """The watermark once these have been processed."""
-        return self.watermark.after([a.newest_us if a else None for a in arrivals])
-
-    def oldest_us(self, stream: int) -> int:
-        """The oldest time of a stream that is still needed."""
-        watermark_us, floor_us = self.watermark.us, self.floors_us[stream]
-        retention_us = self.query.bounds.retention_us(stream)
-        if retention_us >= INFINITE_US or watermark_us == NONE_US or not self.query.windowed:
-            return floor_us
-        if self.query.names[stream] in self.retained():
-            return floor_us
-        return max(floor_us, watermark_us - retention_us)
-
-    def retained(self) -> set[Plan]:
-        """The inputs whose rows must not expire."""
-        return {node for retains in self.features.retains for node in retains()}
 
     # a batch
 
@@ -162,9 +71,10 @@ class Engine:
         self.watch = Stopwatch()
         with self.watch.on("accept"):
             parts = {name: self._read(name, data) for name, data in batch.items()}
-            self._undoing = [self._remember()]
+            self._undoing = [self.core.remember()]
             try:
-                self.learn({n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)})
+                schemas = {n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)}
+                self.core.learn(schemas, self._undoing)
                 return self._admit(self._judge(parts, borrow=borrow), share, cores)
             except BaseException:
                 self._undo()
@@ -182,19 +92,19 @@ class Engine:
 
         `handed` are intermediate rows that other engines made in this batch; they are never judged.
         """
-        step = Step(arrivals, self.later(arrivals), handed=handed or {})
+        step = Step(arrivals, self.core.later(arrivals), handed=handed or {})
         yield from self.watch.each("batch", self._run(step, piece_rows, eager=eager))
         if not self.site.retried:
             self.measured((self.watch.us("accept") + self.watch.us("batch")) / 1e6)
 
     def measured(self, seconds: float, ahead: float = 0.0) -> None:
         """The latest batch took this long; `ahead` is what others probed before it."""
-        for measured in self.features.measured:
+        for measured in self.core.features.of(Feature.measured):
             measured(seconds, self.watch.us("probing") / 1e6, self.probes, ahead)
 
     def make_room(self, arrivals: Arrivals) -> None:
         """Make room in memory, if a batch like this one is to be stored."""
-        for make_room in self.features.make_room:
+        for make_room in self.core.features.of(Feature.make_room):
             make_room(sum(_room(a.rows) for a in arrivals if a))
 
     def before(self, *, idle: bool = False, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
@@ -202,30 +112,15 @@ class Engine:
 
         If that batch is `idle`, it brings no rows.
         """
-        for work in self.features.work:
-            for task in work(idle=idle):
-                yield self._run(self._nothing(work=task), piece_rows, eager=False)
+        works = self.core.features.of(Feature.work)
+        yield from self._steps((task for work in works for task in work(idle=idle)), piece_rows)
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
         """The results that waited for the end of all streams, in steps like those before a batch."""
-        for finish in self.features.finish:
-            for task in finish():
-                yield self._run(self._nothing(work=task), piece_rows, eager=False)
-        last = Step([None] * len(self.streams), self.watermark.at_end())
+        finishes = self.core.features.of(Feature.finish)
+        yield from self._steps((task for finish in finishes for task in finish()), piece_rows)
+        last = Step([None] * len(self.core.streams), self.core.watermark.at_end())
         yield self._run(last, piece_rows, eager=False)
-
-    def put(self, stream: int, pieces: Sequence[Rows]) -> None:
-        """Put saved rows back into a stream's side, once the newest times are set."""
-        side = self.side(stream)
-        assert side is not None
-        for refill in self.features.refill:
-            pieces = refill(stream, pieces)
-        for rows in pieces:
-            side.append(rows)
-
-    def keep_features(self, state: EngineState) -> None:
-        """Keep the features that a saved state needs, though the query does without."""
-        self.features = outlasting(self, self.features, state)
 
     # what is shown
 
@@ -239,27 +134,27 @@ class Engine:
 
     # parts of the above
 
-    def _nothing(self, work: Any) -> Step:
-        """A step between batches."""
-        return Step([None] * len(self.streams), self.watermark, batch=False, work=work)
+    def _steps(self, tasks: Iterable[Any], piece_rows: int) -> Iterator[Iterator[pa.Table]]:
+        """Steps between batches, one for each task of a feature."""
+        for task in tasks:
+            step = Step([None] * len(self.core.streams), self.core.watermark, batch=False, work=task)
+            yield self._run(step, piece_rows, eager=False)
 
     def _read(self, name: str, data: Any) -> pa.RecordBatch | Incoming:
-        i = self.number(name)
+        i = self.core.number(name)
         if isinstance(data, Incoming):
             return data
-        known = self.streams[i]
+        known = self.core.streams[i]
         return as_batch(self.query.streams[i], data, known.layout.schema if known else None)
 
     def _judge(self, parts: Mapping[str, pa.RecordBatch | Incoming], *, borrow: bool) -> Arrivals:
-        arrivals: list[Arrival | None] = [None] * len(self.streams)
+        arrivals: list[Arrival | None] = [None] * len(self.core.streams)
         for name, part in parts.items():
-            i = self.number(name)
-            intake = self.intake(i)
-            if intake is None:
+            if (intake := self.core.intake(i := self.core.number(name))) is not None:
+                arrivals[i] = intake.read(part, self.core.watermark.us, borrow=borrow)
+            else:
                 assert isinstance(part, Incoming)
                 arrivals[i] = joined_elsewhere(part)
-            else:
-                arrivals[i] = intake.read(part, self.watermark.us, borrow=borrow)
         return arrivals
 
     def _admit(self, arrivals: Arrivals, share: Share | None, cores: int) -> Arrivals:
@@ -267,26 +162,27 @@ class Engine:
         if share is None:
             rows = sum(len(a.rows) for a in arrivals if a)
             share = Share(0, rows, rows)
-        for admit in self.features.admit:
+        for admit in self.core.features.of(Feature.admit):
             arrivals = admit(arrivals, share, cores)
         return arrivals
 
     def _run(self, step: Step, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
-        self.now_us = self.floors_us
-        for floors in self.features.floors:
-            self.now_us = floors(step.later.clock_us)
-        self._expire(step.arrivals)
+        core, features = self.core, self.core.features
+        core.now_us = core.floors_us
+        for floors in features.of(Feature.floors):
+            core.now_us = floors(step.later.clock_us)
+        core.expire(step.arrivals)
         if not self.site.retried:
             self.make_room(step.arrivals)
-        for begin in self.features.begin:
+        for begin in features.of(Feature.begin):
             begin(step)
         before = self.tree.start()
-        self._undoing += [*self.features.undo, functools.partial(self.tree.undo, before)]
-        if isinstance(self.builder, Results):
-            self.builder.oldest_us.clear()
+        self._undoing += [*features.of(Feature.undo), functools.partial(self.tree.undo, before)]
+        if isinstance(core.builder, Results):
+            core.builder.oldest_us.clear()
         try:
             step.arriving = {**self._arriving(step.arrivals), **step.handed}
-            for enter in self.features.enter:
+            for enter in features.of(Feature.enter):
                 enter(step)
             for table in self.watch.each("probing", self._found(step, piece_rows, eager=eager)):
                 step.found += table.num_rows
@@ -296,92 +192,51 @@ class Engine:
             raise
         step.probes = self.probes = self.tree.done(before, step.arriving)
         self._commit(step)
-        for announce in self.features.announce:
-            if (keys := announce()) is not None and isinstance(self.builder, Results):
-                yield self.builder.punctuations(keys)
+        for announce in features.of(Feature.announce):
+            if (keys := announce()) is not None and isinstance(core.builder, Results):
+                yield core.builder.punctuations(keys)
 
     def _arriving(self, arrivals: Arrivals) -> dict[Plan, Rows | None]:
         """The rows that came, by stream."""
         return {
             name: (arrival.rows if arrival else stream.intake.empty().rows) if stream else None
-            for name, stream, arrival in zip(self.query.names, self.streams, arrivals, strict=True)
+            for name, stream, arrival in zip(self.query.names, self.core.streams, arrivals, strict=True)
         }
 
     def _found(self, step: Step, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
-        hooks = self.features.hooks
-        pieces = self.tree.run(step.arriving, self.now_us, piece_rows, hooks)
+        core, hooks = self.core, self.core.features.hooks
+        pieces = self.tree.run(step.arriving, core.now_us, piece_rows, hooks)
         for sides, piece in pieces if eager else _gathered(pieces, piece_rows):
-            assert self.builder is not None
-            table = self.builder.table(sides, piece, self.now_us)
+            assert core.builder is not None
+            table = core.builder.table(sides, piece, core.now_us)
             if table.num_rows:
-                if isinstance(self.builder, Results):
+                if isinstance(core.builder, Results):
                     for found in hooks.found:
-                        found(self.tree.root.number, sides, self.builder.latest)
+                        found(self.tree.root.number, sides, core.builder.latest)
                 yield table
 
     def _commit(self, step: Step) -> None:
-        for counters, late, arrival in zip(self.counters, self.late, step.arrivals, strict=True):
+        core = self.core
+        for counters, late, arrival in zip(core.counters, core.late, step.arrivals, strict=True):
             if arrival is not None:
                 counters.count(arrival)
                 if arrival.late is not None:
                     late.append(arrival.late)
-        self.results += step.found
-        self.watermark = step.later
+        core.results += step.found
+        core.watermark = step.later
         self._undoing = []
-        for commit in self.features.commit:
+        for commit in core.features.of(Feature.commit):
             commit(step)
-        self.batches += step.batch
+        core.batches += step.batch
         with contextlib.suppress(pa.ArrowException, MemoryError):  # the batch is done: try at the next
             if not self.site.retried:
-                self._expire(None)
-            for purge in self.features.purge:
+                core.expire(None)
+            for purge in core.features.of(Feature.purge):
                 purge(step)
 
     def _undo(self) -> None:
         while self._undoing:
             self._undoing.pop()()
-
-    def _remember(self) -> Undo:
-        """What is known now; calling the answer forgets the schemas that were learned since."""
-        streams, builder, forget = list(self.streams), self.builder, self.tree.remember()
-
-        def unlearn() -> None:
-            self.streams, self.builder = list(streams), builder
-            forget()
-
-        return unlearn
-
-    def _expire(self, arrivals: Arrivals | None) -> None:
-        """Forget what the watermark has passed; lazily, where the rows to come need room."""
-        for stream, floor_us in zip(self.streams, self.now_us, strict=True):
-            if stream is not None:
-                stream.side.floor_us = floor_us
-        cut = any(floor_us > BOTTOMLESS_US for floor_us in self.floors_us)
-        if cut or (self.query.windowed and self.watermark.us != NONE_US):
-            retained = self.retained()
-            lazy = self.query.tuning.expiry == "lazy" and not cut
-            for i, stream in enumerate(self.streams):
-                if stream is None or stream.layout.stream.name in retained:
-                    continue
-                arrival = arrivals[i] if arrivals else None
-                if not lazy or (arrival and stream.side.columns.crowded(len(arrival.rows))):
-                    self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i))
-            if self.watermark.us != NONE_US:
-                self.tree.expire(self.watermark.us, retained)
-        for expire in self.features.expire:
-            expire()
-
-    def _stream_state(self, layout: Any) -> StreamState:
-        keys = self.tree.above(layout.stream.name).keys
-        assert keys is not None
-        intake = Intake(
-            layout,
-            keys,
-            windowed=self.query.windowed,
-            promises=self.query.promises,
-            announces=self.query.emit_punctuations,
-        )
-        return StreamState(layout, intake, self.tree.sides[layout.stream.name])
 
 
 def _gathered(pieces: Iterator[Found], piece_rows: int) -> Iterator[Found]:

@@ -20,9 +20,10 @@ A batch goes through the hooks like this, and what a feature changes from `enter
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -41,6 +42,8 @@ from braided.query.plan_tree import Plan
 
 Arrivals: TypeAlias = Sequence[Arrival | None]
 Undo: TypeAlias = Callable[[], None]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass
@@ -62,7 +65,8 @@ class Step:
         return not any(a and (len(a.rows) or a.punctuations) for a in self.arrivals)
 
 
-class Numbers(Protocol):
+@dataclass
+class Numbers:
     """What is counted for `statistics`: of the join, of each stream, of each intermediate."""
 
     join: dict[str, Any]
@@ -210,32 +214,22 @@ class Features:
 
     def __init__(self, features: Iterable[Feature]) -> None:
         self._all = {feature.name: feature for feature in features}
-        self.learn = self._overriding(Feature.learn)
-        self.admit = self._overriding(Feature.admit)
-        self.floors = self._overriding(Feature.floors)
-        self.retains = self._overriding(Feature.retains)
-        self.hidden = self._overriding(Feature.hidden)
-        self.expire = self._overriding(Feature.expire)
-        self.make_room = self._overriding(Feature.make_room)
-        self.begin = self._overriding(Feature.begin)
-        self.enter = self._overriding(Feature.enter)
-        self.commit = self._overriding(Feature.commit)
-        self.undo = self._overriding(Feature.undo)
-        self.announce = self._overriding(Feature.announce)
-        self.purge = self._overriding(Feature.purge)
-        self.work = self._overriding(Feature.work)
-        self.finish = self._overriding(Feature.finish)
-        self.measured = self._overriding(Feature.measured)
-        self.refill = self._overriding(Feature.refill)
-        self.describe = self._overriding(Feature.describe)
-        self.reasons = self._overriding(Feature.reasons)
-        allow = self._overriding(Feature.allow)
+        self._overriding = {
+            name: tuple(getattr(f, name) for f in self if getattr(type(f), name) is not hook)
+            for name, hook in vars(Feature).items()
+            if inspect.isfunction(hook) and not name.startswith("_")
+        }
+        allow = self.of(Feature.allow)
         self.hooks = Hooks(
-            self._overriding(Feature.arrived),
-            self._overriding(Feature.found),
-            self._overriding(Feature.owed),
+            self.of(Feature.arrived),
+            self.of(Feature.found),
+            self.of(Feature.owed),
             allow[0] if allow else None,
         )
+
+    def of(self, hook: Callable[Concatenate[Any, P], R]) -> tuple[Callable[P, R], ...]:
+        """Return the functions that override a hook, such as `Feature.admit`, in the features' order."""
+        return self._overriding[hook.__name__]
 
     def get(self, name: str) -> Any:
         """A feature by name; None if the query does without."""
@@ -243,10 +237,6 @@ class Features:
 
     def __iter__(self) -> Iterator[Feature]:
         return iter(self._all.values())
-
-    def _overriding(self, hook: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
-        name = hook.__name__
-        return tuple(getattr(f, name) for f in self if getattr(type(f), name) is not hook)
 
 
 def features_of(host: Host, given: Mapping[str, Make]) -> Features:

@@ -9,6 +9,7 @@ those that cannot join. Both are judged by the same code at the same watermark.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +20,13 @@ import pyarrow.compute as pc
 
 from braided.engine.operators.layout import Layout
 from braided.engine.sides import times
-from braided.engine.sides.closed_keys import Keys
-from braided.engine.sides.keys import KeyFormat, key_format, valid_keys
+from braided.engine.sides.keys import KeyFormat, Keys, key_format, valid_keys
 from braided.engine.sides.payload import owned
 from braided.engine.sides.side import Rows
 from braided.engine.sides.storable import from_storable, no_rows, to_storable
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
+from braided.query.join_query import JoinQuery
 from braided.query.stream import Stream
 
 _NO_ROWS = Rows(pa.RecordBatch.from_pylist([], pa.schema([])), np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -94,24 +95,13 @@ class Incoming:
 class Intake:
     """Reads the batches of one stream."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        keys: KeyFormat,
-        *,
-        windowed: bool,
-        promises: bool = False,
-        announces: bool = False,
-    ) -> None:
-        """`promises`: streams may be closed for keys; `announces`: results are, so values are asked for."""
-        self._layout = layout
-        self._keys = keys
-        self._windowed = windowed
+    def __init__(self, query: JoinQuery, layout: Layout, keys: KeyFormat) -> None:
+        self._layout, self._keys, self._windowed = layout, keys, query.windowed
         window = layout.stream.count_window
         self._keeps_null_keys = window is not None and window.per == "stream"
         counts_keys = window is not None and window.per == "key"
-        self._needs_checks = (counts_keys or promises) and not keys.exact
-        self._needs_values = announces and not keys.exact
+        self._needs_checks = (counts_keys or query.promises) and not keys.exact
+        self._needs_values = query.emit_punctuations and not keys.exact
         if layout.stream.upto is not None:
             check_range(layout, keys)
 
@@ -140,15 +130,14 @@ class Intake:
         if valid is not None:
             columns = [column.filter(pa.array(valid)) for column in columns]
         checks = self._keys.checks(columns) if self._needs_checks else None
-        values = tuple(self._keys.comparable(columns)) if self._needs_values else None
-        return Keys(self._keys.hashes(columns, len(columns[0])), checks, values)
+        return Keys(self._keys.hashes(columns, len(columns[0])), checks, self._values(columns))
 
     def keys_of(self, rows: Rows) -> Keys:
         """The keys of rows."""
-        values = None
-        if self._needs_values:
-            values = tuple(self._keys.comparable([rows.batch.column(k) for k in self._layout.keys]))
-        return Keys(rows.hashes, rows.checks, values)
+        return Keys(rows.hashes, rows.checks, self._values([rows.batch.column(k) for k in self._layout.keys]))
+
+    def _values(self, columns: list[pa.Array]) -> tuple[pa.Array, ...] | None:
+        return tuple(self._keys.comparable(columns)) if self._needs_values else None
 
     def _judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge rows that are data; columns of punctuations need not be there."""
@@ -210,8 +199,7 @@ class Intake:
 
 def joined_elsewhere(part: Incoming) -> Arrival:
     """What an engine learns of a stream whose rows arrive at another engine: its newest time."""
-    counted = part.counted or Counted()
-    return Arrival(_NO_ROWS, newest_us=counted.newest_us)
+    return Arrival(_NO_ROWS, newest_us=part.counted.newest_us if part.counted else None)
 
 
 def _picked(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
@@ -225,10 +213,8 @@ def _picked(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
 
 def split(stream: Stream, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """The rows that are data, and the punctuations among them; a null flag is data."""
-    if stream.flag is None:
-        return batch, batch.slice(0, 0)
-    flags = batch.column(stream.flag)
-    if flags.true_count == 0:
+    flags = None if stream.flag is None else batch.column(stream.flag)
+    if flags is None or flags.true_count == 0:
         return batch, batch.slice(0, 0)
     flagged = flags.fill_null(False) if flags.null_count else flags
     return batch.filter(pc.invert(flagged)), batch.filter(flagged)
@@ -268,13 +254,10 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _as_table(stream: Stream, data: Any) -> pa.Table | pa.RecordBatch:
-    if isinstance(data, pa.Table | pa.RecordBatch):
-        table = data
-    else:
-        try:
-            table = pa.table(data) if hasattr(data, "__arrow_c_stream__") else None
-        except pa.ArrowException:
-            table = None
+    table = data if isinstance(data, pa.Table | pa.RecordBatch) else None
+    if table is None and hasattr(data, "__arrow_c_stream__"):
+        with contextlib.suppress(pa.ArrowException):
+            table = pa.table(data)
     if table is None:
         raise InvalidType(
             f"stream {stream.name!r}: rows must be a pyarrow Table or RecordBatch, or any data "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from braided.engine.features import Feature, Numbers
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.results import Results
 from braided.policies.statistics import (
@@ -20,23 +20,14 @@ if TYPE_CHECKING:
     from braided.engine.engine import Engine
 
 
-@dataclass
-class Counted:
-    """Numbers on their way into `Statistics`; features add theirs."""
-
-    join: dict[str, Any]
-    streams: list[dict[str, Any]]
-    intermediates: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
 def statistics(engine: Engine) -> Statistics:
     """An immutable picture of now."""
-    counted = Counted(
+    counted = Numbers(
         _of_join(engine),
         [_of_stream(engine, i) for i in range(len(engine.query.streams))],
         {name: dataclasses.asdict(s) for name, s in engine.tree.statistics().items()},
     )
-    for describe in engine.features.describe:
+    for describe in engine.core.features.of(Feature.describe):
         describe(counted)
     return Statistics(
         **counted.join,
@@ -64,7 +55,7 @@ def reasons(engine: Engine) -> Iterator[str]:
                 names[p] if f is None else f"{names[p]} (about {f:.3g} matches a row)" for p, f in fan_outs
             ]
             yield f"  probes {', then '.join(steps)}"
-    for of_feature in engine.features.reasons:
+    for of_feature in engine.core.features.of(Feature.reasons):
         yield from of_feature()
 
 
@@ -73,9 +64,9 @@ def _of_join(engine: Engine) -> dict[str, Any]:
     learned = [operator.join.learned for operator in operators]
     plans = [(o.names, decided.plan) for o in operators for decided in o.join.learned.turns]
     return {
-        "results": engine.results,
-        "batches": engine.batches,
-        "watermark_us": engine.watermark.event_us,
+        "results": engine.core.results,
+        "batches": engine.core.batches,
+        "watermark_us": engine.core.watermark.event_us,
         "driver_streams": tuple(names[p.driver] for names, p in plans),
         "probe_orders": {names[p.driver]: tuple(names[s] for s in p.order) for names, p in plans},
         "driver_switches": sum(known.switches for known in learned),
@@ -85,14 +76,14 @@ def _of_join(engine: Engine) -> dict[str, Any]:
 
 
 def _of_stream(engine: Engine, i: int) -> dict[str, Any]:
-    name, side = engine.query.names[i], engine.side(i)
-    newest_us = engine.watermark.newest_us[i]
-    if not engine.joins(i):
+    name, side = engine.query.names[i], engine.core.side(i)
+    newest_us = engine.core.watermark.newest_us[i]
+    if not engine.core.joins(i):
         return {"newest_us": newest_us}
     operator = engine.tree.above(name)
     learned, place = operator.join.learned, operator.node.index(name)
     return {
-        **dataclasses.asdict(engine.counters[i]),
+        **dataclasses.asdict(engine.core.counters[i]),
         "live_rows": side.live_rows if side else 0,
         "live_bytes": side.nbytes if side else 0,
         "newest_us": newest_us,
@@ -104,9 +95,9 @@ def _of_stream(engine: Engine, i: int) -> dict[str, Any]:
 
 def _staleness_us(engine: Engine, stream: str) -> int | None:
     """How old the latest batch's results were, by its clock; None if there were none, or no overload."""
-    builder = engine.builder
+    builder = engine.core.builder
     oldest = builder.oldest_us.get(stream) if isinstance(builder, Results) else None
-    return None if oldest is None else engine.watermark.clock_us - oldest
+    return None if oldest is None else engine.core.watermark.clock_us - oldest
 
 
 def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:
@@ -116,5 +107,5 @@ def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:
         plan = decided.plan
         if plan.driver == i:
             allowance = None if plan.allowed is None else round(plan.allowed[plan.order.index(j)])
-    probes, matches, same_key = (int(t[i, j]) for t in (learned.probes, learned.matches, learned.same_key))
+    probes, same_key, matches, *_ = learned.tallies[:, i, j].tolist()
     return HalfJoinStatistics(probes, matches, allowance, same_key)

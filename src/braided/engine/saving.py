@@ -34,7 +34,7 @@ from braided.query.values import plain
 def save(engine: Engine, arrivals: Sequence[Any] = ()) -> EngineState:
     """The engine's state; `arrivals` are those of the latest batch, for writers that add what is new."""
     state = EngineState(_numbers(engine))
-    for i, stream in enumerate(engine.streams):
+    for i, stream in enumerate(engine.core.streams):
         if stream is not None:
             name = stream.layout.stream.name
             arrival = arrivals[i] if arrivals else None
@@ -42,21 +42,21 @@ def save(engine: Engine, arrivals: Sequence[Any] = ()) -> EngineState:
                 stream.side,
                 entered=[arrival.rows] if arrival is not None else [],
                 mark=engine.tree.marks.get(name),
-                oldest_us=engine.oldest_us(i),
+                oldest_us=engine.core.oldest_us(i),
             )
             state.parts[f"stream/{name}/schema"] = Table(stream.layout.schema, [])
-            if engine.late[i]:
-                state.parts[f"stream/{name}/late"] = Table(stream.layout.schema, engine.late[i])
-    retained = engine.retained()
+            if engine.core.late[i]:
+                state.parts[f"stream/{name}/late"] = Table(stream.layout.schema, engine.core.late[i])
+    retained = engine.core.retained()
     for source, side in engine.tree.intermediates:
         mark = None if source.node in engine.tree.rebuilt else engine.tree.marks.get(source.node)
         state.parts[rows_of_intermediate(source.name)] = Held(
             side,
             entered=side.contents(mark.count if mark else 0),
             mark=mark,
-            oldest_us=BOTTOMLESS_US if source.node in retained else engine.watermark.us,
+            oldest_us=BOTTOMLESS_US if source.node in retained else engine.core.watermark.us,
         )
-    for feature in engine.features:
+    for feature in engine.core.features:
         feature.save(state)
     return state
 
@@ -81,26 +81,27 @@ def same_plan(engine: Engine, state: EngineState) -> bool:
 def _load(engine: Engine, state: EngineState, *, rows: bool) -> None:
     numbers, names = state.numbers, engine.query.names
     _check_numbers(numbers, len(names))
-    engine.keep_features(state)
+    engine.core.keep_features(state)
     schemas = {
         n: state.part(f"stream/{n}/schema").schema for n in names if f"stream/{n}/schema" in state.parts
     }
-    engine.learn(schemas)
+    engine.core.learn(schemas)
     for i, name in enumerate(names):
-        of_stream = numbers["streams"][name]
-        engine.counters[i] = Counters(**of_stream["counters"])
-        engine.watermark.newest_us[i] = of_stream["newest_us"]
+        engine.core.counters[i] = Counters(**numbers["streams"][name]["counters"])
         if (late := state.parts.get(f"stream/{name}/late")) is not None:
-            engine.late[i] = list(late.batches)
-    engine.floors_us = [BOTTOMLESS_US if f is None else f for f in numbers["floors_us"]]
-    engine.results, engine.batches = numbers["results"], numbers["batches"]
-    engine.watermark.ended = numbers["ended"]
+            engine.core.late[i] = list(late.batches)
+    engine.core.floors_us = list(numbers["floors_us"])
+    engine.core.results, engine.core.batches = numbers["results"], numbers["batches"]
+    newest_us = tuple(numbers["streams"][name]["newest_us"] for name in names)
+    engine.core.watermark = dataclasses.replace(
+        engine.core.watermark, newest_us=newest_us, ended=numbers["ended"]
+    )
     same = same_plan(engine, state)
     if rows:
         _put_rows(engine, state, same=same)
     if same:
-        engine.tree.restore(numbers["learned"])
-    for feature in engine.features:
+        engine.tree.load(numbers["learned"])
+    for feature in engine.core.features:
         feature.load(state, same_plan=same)
 
 
@@ -108,17 +109,17 @@ def _numbers(engine: Engine) -> dict[str, Any]:
     return {
         "streams": {
             name: {
-                "counters": {n: c for n, c in dataclasses.asdict(engine.counters[i]).items() if c},
-                "newest_us": engine.watermark.newest_us[i],
+                "counters": {n: c for n, c in dataclasses.asdict(engine.core.counters[i]).items() if c},
+                "newest_us": engine.core.watermark.newest_us[i],
             }
             for i, name in enumerate(engine.query.names)
         },
-        "floors_us": [None if f == BOTTOMLESS_US else f for f in engine.floors_us],
+        "floors_us": engine.core.floors_us,
         "plan": plain(engine.query.tree),
-        "learned": engine.tree.kept(),
-        "results": engine.results,
-        "batches": engine.batches,
-        "ended": engine.watermark.ended,
+        "learned": engine.tree.save(),
+        "results": engine.core.results,
+        "batches": engine.core.batches,
+        "ended": engine.core.watermark.ended,
     }
 
 
@@ -133,16 +134,16 @@ def _check_numbers(numbers: dict[str, Any], streams: int) -> None:
 
 
 def _put_rows(engine: Engine, state: EngineState, *, same: bool) -> None:
-    for i, stream in enumerate(engine.streams):
+    for i, stream in enumerate(engine.core.streams):
         if stream is None:
             continue
         part, stored = state.part(rows_of_stream(stream.layout.stream.name)), stream.layout.stored_schema
         batches = [linked_rows(batch) for batch in part.batches]
         pieces = [stream.intake.stored(conform(batch, stored), linked) for batch, linked in batches]
-        engine.put(i, _not_gone(pieces, part, stream.side))
+        engine.core.put(i, _not_gone(pieces, part, stream.side))
         _mark_gone(engine, stream.side, part)
     if not same:
-        rebuild(engine.tree, engine.floors_us)
+        rebuild(engine.tree, engine.core.floors_us)
         return
     for source, side in engine.tree.intermediates:
         part = state.part(rows_of_intermediate(source.name))

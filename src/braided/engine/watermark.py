@@ -6,19 +6,21 @@ moves only between batches. A stream that never brought a row holds it back; `en
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 NONE_US = -(1 << 62)
 END_US = 1 << 62
 
 
+@dataclass(frozen=True)
 class Watermark:
     """The newest time of each stream, and what follows from them."""
 
-    def __init__(self, lateness_us: Sequence[int]) -> None:
-        self._lateness_us = tuple(lateness_us)
-        self.newest_us: list[int | None] = [None] * len(self._lateness_us)
-        self.ended = False
+    lateness_us: tuple[int, ...]
+    newest_us: tuple[int | None, ...]
+    ended: bool = False
 
     @property
     def us(self) -> int:
@@ -33,7 +35,7 @@ class Watermark:
         """How far event time had come before any end; None until every stream has brought a row."""
         if None in self.newest_us:
             return None
-        pairs = zip(self.newest_us, self._lateness_us, strict=True)
+        pairs = zip(self.newest_us, self.lateness_us, strict=True)
         return min(newest - lateness for newest, lateness in pairs if newest is not None)
 
     @property
@@ -43,16 +45,10 @@ class Watermark:
 
     def after(self, newest_us: Sequence[int | None]) -> Watermark:
         """The watermark once a batch with these newest times has been processed."""
-        later = Watermark(self._lateness_us)
-        later.ended = self.ended
-        later.newest_us = [
-            old if new is None else new if old is None else max(old, new)
-            for old, new in zip(self.newest_us, newest_us, strict=True)
-        ]
-        return later
+        both = zip(self.newest_us, newest_us, strict=True)
+        newest = (old if new is None else new if old is None else max(old, new) for old, new in both)
+        return dataclasses.replace(self, newest_us=tuple(newest))
 
     def at_end(self) -> Watermark:
         """The watermark after the last batch: everything has passed."""
-        later = self.after([None] * len(self._lateness_us))
-        later.ended = True
-        return later
+        return dataclasses.replace(self, ended=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from braided.jobs.definitions import LateSink, Sink, Source
 from braided.jobs.formats import FORMATS, REPEATABLE, Needs, format_of
@@ -14,6 +14,7 @@ from braided.query.durations import to_text, to_us
 from braided.query.errors import BraidedError, did_you_mean
 from braided.query.join_query import JoinQuery
 
+Complaint: TypeAlias = tuple[str, str]  # the key it is about, or "", and a sentence
 _MOST_BUCKETS = 1024
 _TRIGGERS = {"availablenow": "available now", "once": "once"}
 
@@ -23,7 +24,8 @@ def problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     sources = options.get("sources")
     read = {n: s for n, s in sources.items() if isinstance(s, Source)} if isinstance(sources, dict) else {}
     for name, source in read.items():
-        yield from _source(source, ("sources", name))
+        yield from _problems(("sources", name), _source(source))
+        yield from _problems(("sources", name, "replay"), _replay(source))
     if isinstance(options.get("query"), JoinQuery) and isinstance(sources, dict):
         yield from _each_stream(options["query"], sources)
     sink = options.get("sink")
@@ -36,6 +38,11 @@ def problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     for key in settings if isinstance(settings, Mapping) else ():
         if not key.startswith("spark."):
             yield Problem(("spark", key), f"spark: settings begin with 'spark.'; got {key!r}")
+
+
+def _problems(at: Place, complaints: Iterable[Complaint]) -> Iterator[Problem]:
+    for key, sentence in complaints:
+        yield Problem((*at, key) if key else at, f"{called(at)}: {sentence}")
 
 
 def trigger(text: str | None) -> dict[str, Any]:
@@ -68,88 +75,76 @@ def _each_stream(query: JoinQuery, sources: Mapping[str, Any]) -> Iterator[Probl
             yield Problem(("sources", name), f"sources: the query has no stream {name!r}; {hint}")
 
 
-def _source(source: Source, at: Place) -> Iterator[Problem]:
-    name, form = called(at), format_of(source.format)
-    if form.files and not source.path:
-        yield Problem(at, f"{name}: path is missing; the format {form.name!r} needs a folder")
-    if form.place is not None and source.path:
-        yield Problem((*at, "path"), f"{name}: {form.name} has no path; {form.place}")
-    if form.schema == "given" and source.schema is None:
-        yield Problem(
-            at, f"{name}: schema is missing; texts of XML become what it says, such as sno long, title string"
-        )
-    if form.schema == "own" and source.schema is not None:
-        message = f"{form.name} has columns of its own; give the schema of its values: value: schema"
-        yield Problem((*at, "schema"), f"{name}: {message}")
-    yield from _needs(form.source_needs, source, at)
-    if source.replay is not None:
-        yield from _replay(source, (*at, "replay"))
-
-
-def _replay(source: Source, at: Place) -> Iterator[Problem]:
-    assert source.replay is not None
+def _source(source: Source) -> Iterator[Complaint]:
     form = format_of(source.format)
-    both = {"files": source.replay.files, "rows_per_second": source.replay.rows_per_second}
-    given = {name: value for name, value in both.items() if value is not None}
+    if form.files and not source.path:
+        yield "", f"path is missing; the format {form.name!r} needs a folder"
+    if form.place is not None and source.path:
+        yield "path", f"{form.name} has no path; {form.place}"
+    if form.schema == "given" and source.schema is None:
+        yield "", "schema is missing; texts of XML become what it says, such as sno long, title string"
+    if form.schema == "own" and source.schema is not None:
+        yield "schema", f"{form.name} has columns of its own; give the schema of its values: value: schema"
+    yield from _needs(form.source_needs, source)
+
+
+def _replay(source: Source) -> Iterator[Complaint]:
+    form = format_of(source.format)
+    given = {k: v for k, v in vars(source.replay).items() if v is not None} if source.replay else {}
     if form.files and not form.paced and "rows_per_second" in given:
-        yield Problem(at, f"{called(at)}: {form.name!r} cannot be replayed by rows_per_second; give files")
-    elif form.name in FORMATS and not form.files:
-        yield Problem(at, f"{called(at)}: only files are replayed; limit {form.name!r} by its options")
-    if len(given) != 1:
-        yield Problem(at, f"{called(at)}: give files or rows_per_second" + (", not both" if given else ""))
+        yield "", f"{form.name!r} cannot be replayed by rows_per_second; give files"
+    elif source.replay and form.name in FORMATS and not form.files:
+        yield "", f"only files are replayed; limit {form.name!r} by its options"
+    if source.replay and len(given) != 1:
+        yield "", "give files or rows_per_second" + (", not both" if given else "")
     for name, value in given.items():
         if value <= 0:
-            yield Problem((*at, name), f"{called(at)}: {name} must be above zero; got {value}")
+            yield name, f"{name} must be above zero; got {value}"
 
 
-def _needs(needs: Needs, end: Source | Sink | LateSink, at: Place) -> Iterator[Problem]:
+def _needs(needs: Needs, end: Source | Sink | LateSink) -> Iterator[Complaint]:
     for names, words in needs:
         if not any(name in end.options for name in names):
-            yield Problem(at, f"{called(at)}: {end.format} needs options: {names[0]}, {words}")
+            yield "", f"{end.format} needs options: {names[0]}, {words}"
 
 
 def _sinks(sink: Sink, sources: Mapping[str, Source]) -> Iterator[Problem]:
-    ends: list[tuple[Place, Sink | LateSink]] = [(("sink",), sink)]
+    ends: dict[Place, Sink | LateSink] = {("sink",): sink}
     if isinstance(sink.late, LateSink):
-        ends.append((("sink", "late"), sink.late))
+        ends["sink", "late"] = sink.late
         if sink.path is not None and sink.late.path is not None and same_place(sink.path, sink.late.path):
             yield Problem(("sink", "late", "path"), "sink.late: results have this path already; name another")
-    for at, end in ends:
-        yield from _sink(end, at)
-        if len(ends) > 1:
-            yield from _repeatable(end, at)
-        for name, source in sources.items():
-            if same := shared(source, end):
-                yield Problem(
-                    (*at, same[0]),
-                    f"{called(at)}: {same[1]} is, holds or lies in what sources.{name} reads: the job would "
-                    "read what it wrote; name another",
-                )
+    for at, end in ends.items():
+        twice = _repeatable(end) if len(ends) > 1 else ()
+        yield from _problems(at, (*_sink(end), *twice, *_circular(end, sources)))
 
 
-def _sink(sink: Sink | LateSink, at: Place) -> Iterator[Problem]:
-    name, form = called(at), format_of(sink.format)
+def _circular(end: Sink | LateSink, sources: Mapping[str, Source]) -> Iterator[Complaint]:
+    for name, source in sources.items():
+        if same := shared(source, end):
+            what = f"{same[1]} is, holds or lies in what sources.{name} reads"
+            yield same[0], f"{what}: the job would read what it wrote; name another"
+
+
+def _sink(sink: Sink | LateSink) -> Iterator[Complaint]:
+    form = format_of(sink.format)
     if sink.path and sink.table:
-        yield Problem((*at, "table"), f"{name}: give path or table, not both")
+        yield "table", "give path or table, not both"
     if form.files and not sink.path and not sink.table:
-        yield Problem(at, f"{name}: path is missing; say in which folder the {form.name} files go")
+        yield "", f"path is missing; say in which folder the {form.name} files go"
     if form.place is not None and (sink.path or sink.table):
         key = "path" if sink.path else "table"
-        yield Problem((*at, key), f"{name}: the format {form.name!r} has no {key}; leave it out")
-    yield from _needs(form.sink_needs, sink, at)
+        yield key, f"the format {form.name!r} has no {key}; leave it out"
+    yield from _needs(form.sink_needs, sink)
 
 
-def _repeatable(end: Sink | LateSink, at: Place) -> Iterator[Problem]:
+def _repeatable(end: Sink | LateSink) -> Iterator[Complaint]:
+    with_late = "with a sink for late rows a"
     if not format_of(end.format).repeatable:
-        yield Problem(
-            (*at, "format"),
-            f"{called(at)}: with a sink for late rows a batch may be written twice after a failure, and "
-            f"the format {end.format!r} would then hold rows twice; use one of {', '.join(REPEATABLE)}",
-        )
+        twice = f"{with_late} batch may be written twice after a failure, and the format {end.format!r}"
+        yield "format", f"{twice} would then hold rows twice; use one of {', '.join(REPEATABLE)}"
     elif end.table is not None and end.format != "delta":
-        yield Problem(
-            (*at, "table"), f"{called(at)}: with a sink for late rows a table must be of format 'delta'"
-        )
+        yield "table", f"{with_late} table must be of format 'delta'"
 
 
 def _checkpoint(checkpoint: object, sink: Sink, sources: Mapping[str, Source]) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from braided.jobs.definitions import Schema, Source
 from braided.jobs.problems import Place, Problem
 from braided.jobs.queries import stream_place
 from braided.query.errors import did_you_mean
+from braided.query.join_graph import column_name
 from braided.query.join_query import JoinQuery
 
 
@@ -67,14 +68,9 @@ def _used(query: JoinQuery, written: Mapping[str, Any] | str) -> Iterator[tuple[
                 yield stream.name, aside, (*at, "punctuation"), "its punctuation"
     for pair in query.on or ():
         for text in pair:
-            yield *_split(text), ("query", "on"), "used by on"
+            yield *column_name(text), ("query", "on"), "used by on"
     for name, owner, column in query.selected or ():
         yield owner, column, ("query", "select", name), f"selected as {name!r}"
     if query.condition is not None:
         for owner, column in sorted(query.condition.columns()):
             yield owner, column, ("query", "where"), "used by where"
-
-
-def _split(text: str) -> tuple[str, str]:
-    stream, column = text.split(".", 1)
-    return stream, column

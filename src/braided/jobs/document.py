@@ -146,9 +146,11 @@ class _Reader:
                 "leave out aliases of aliases"
             )
 
+    def _complain(self, at: Place, message: str) -> None:
+        self.problems.append(Problem(at, message))
+
     def _refuse_tag(self, node: yaml.Node, at: Place) -> None:
-        written = node.tag.replace(_TAG, "!!", 1)
-        self.problems.append(Problem(at, f"the tag {written} has no meaning here; leave it out"))
+        self._complain(at, f"the tag {node.tag.replace(_TAG, '!!', 1)} has no meaning here; leave it out")
 
     def _entries(self, node: yaml.MappingNode, at: Place) -> Iterator[tuple[str, yaml.Node]]:
         """Keys and values; a key that is there wins over one of a merged mapping (`<<: *name`)."""
@@ -158,22 +160,18 @@ class _Reader:
             self._count(key)
             name, line = key.value if isinstance(key, yaml.ScalarNode) else None, key.start_mark.line + 1
             if name is None:
-                self.problems.append(Problem(at, "a key must be a word or a text"))
-                continue
-            if name == _MERGE:
+                self._complain(at, "a key must be a word or a text")
+            elif name == _MERGE:
                 for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     if isinstance(one, yaml.MappingNode):
                         merged = dict(self._entries(one, at)) | merged
-                continue
-            if name in own:
-                twice = f"{name!r} is given twice, in lines {own[name][0]} and {line}; leave one out"
+            elif name in own:
                 self.lines[*at, name, "again"] = line
-                self.problems.append(Problem((*at, name, "again"), twice))
-                continue
-            own[name] = (line, value)
-        for name, value in merged.items():
-            if name not in own:
-                yield name, value
+                twice = f"{name!r} is given twice, in lines {own[name][0]} and {line}; leave one out"
+                self._complain((*at, name, "again"), twice)
+            else:
+                own[name] = (line, value)
+        yield from ((name, value) for name, value in merged.items() if name not in own)
         for name, (line, value) in own.items():
             self.lines[*at, name] = line
             yield name, value
@@ -187,13 +185,12 @@ class _Reader:
             self._refuse_tag(node, at)
             return text
         if read is _whole and len(text) > _MOST_DIGITS:
-            message = f"a number of {len(text):,} digits is too long; give at most {_MOST_DIGITS}"
-            self.problems.append(Problem(at, message))
+            self._complain(at, f"a number of {len(text):,} digits is too long; give at most {_MOST_DIGITS}")
             return 0
         try:
             return read(text)
         except (ValueError, KeyError):  # a tag that does not fit: !!int abc
-            self.problems.append(Problem(at, f"{text!r} cannot be read as {tag.replace(_TAG, '!!')}"))
+            self._complain(at, f"{text!r} cannot be read as {tag.replace(_TAG, '!!')}")
             return text
 
     def _filled(self, text: str, at: Place) -> str:
@@ -205,13 +202,8 @@ class _Reader:
                 return "${"
             value = self.environment.get(name) or default
             if value is None and name not in self.environment:
-                self.problems.append(
-                    Problem(
-                        at,
-                        f"the environment variable {name} is not set; set it, or give a default: "
-                        f"${{{name}:-...}}",
-                    )
-                )
+                unset = f"the environment variable {name} is not set"
+                self._complain(at, f"{unset}; set it, or give a default: ${{{name}:-...}}")
             return value or ""
 
         return _VARIABLE.sub(fill, text)

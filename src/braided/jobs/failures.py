@@ -79,9 +79,9 @@ def first_line(wrong: BaseException) -> str:
     Where that does not say why, its cause is added.
     """
     every = list(dict.fromkeys(_sentences(wrong))) or [type(wrong).__name__]
-    said = [line for line in every if not _EMPTY.match(line)] or every
-    why = f": {said[1]}" if _VAGUE.match(said[0]) and len(said) > 1 else ""
-    return said[0] + why
+    lines = [line for line in every if not _EMPTY.match(line)] or every
+    why = f": {lines[1]}" if _VAGUE.match(lines[0]) and len(lines) > 1 else ""
+    return lines[0] + why
 
 
 def _sentences(wrong: BaseException) -> Iterator[str]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from braided.jobs.definitions import LateSink
+from braided.jobs.definitions import LateSink, Sink
 from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
 from braided.jobs.paths import local
@@ -21,30 +22,37 @@ _OPERATOR = "transformWithState"
 def check_places(job: Job) -> None:
     """Raise unless sources are there, the checkpoint can be written, and sinks belong to it."""
     for name, source in job.sources.items():
-        folder = local(source.path)
-        if folder is None or not format_of(source.format).files:
-            continue
-        if folder.is_file():
-            raise job.complain(
-                f"sources.{name}: {str(folder)!r} is a file; name the folder that holds it",
-                "sources", name, "path",
-            )  # fmt: skip
-        if not _there(folder):
-            beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
-            hint = f"; {did_you_mean(folder.name, beside)}" if beside else ""
-            raise job.complain(
-                f"sources.{name}: there is no folder {str(folder)!r}{hint}", "sources", name, "path"
-            )
-    for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
-        folder = local(end.path) if end is not None and format_of(end.format).files else None
+        folder = local(source.path) if format_of(source.format).files else None
         if folder is not None:
-            _check_room(job, folder, at)
+            _check_source(job, name, folder)
+    for at, _, folder in _sinks(job):
+        _check_room(job, folder, at)
     checkpoint = local(job.checkpoint)
     if checkpoint is not None:
         _check_writable(job, checkpoint)
         _check_own(job, checkpoint)
         if not any((checkpoint / "offsets").glob("[0-9]*")):
             _check_sinks(job)
+
+
+def _sinks(job: Job) -> Iterator[tuple[tuple[str, ...], Sink | LateSink, Path]]:
+    """The sinks that write files on this machine: their place in the job, and their folder."""
+    for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
+        folder = local(end.path) if end is not None and format_of(end.format).files else None
+        if end is not None and folder is not None:
+            yield at, end, folder
+
+
+def _check_source(job: Job, name: str, folder: Path) -> None:
+    why = None
+    if folder.is_file():
+        why = f"{str(folder)!r} is a file; name the folder that holds it"
+    elif not folder.exists() and not any(sign in str(folder) for sign in "*?[{"):
+        beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        hint = f"; {did_you_mean(folder.name, beside)}" if beside else ""
+        why = f"there is no folder {str(folder)!r}{hint}"
+    if why is not None:
+        raise job.complain(f"sources.{name}: {why}", "sources", name, "path")
 
 
 def check_journal(path: Path | None) -> None:
@@ -57,10 +65,6 @@ def check_journal(path: Path | None) -> None:
                 raise InvalidValue(f"--journal {str(path)!r} is no file; name one, or leave it out")
     except OSError as wrong:
         raise InvalidValue(f"--journal {str(path)!r} cannot be written: {os_reason(wrong)}") from None
-
-
-def _there(folder: Path) -> bool:
-    return folder.exists() or any(sign in str(folder) for sign in "*?[{")
 
 
 def _check_writable(job: Job, folder: Path) -> None:
@@ -111,10 +115,7 @@ def _cannot(job: Job, folder: Path, why: str, at: tuple[str, ...]) -> InvalidVal
 
 def _check_sinks(job: Job) -> None:
     """A new checkpoint counts from 0: beside files of another run batches would be lost or replace some."""
-    for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
-        folder = local(end.path) if end is not None else None
-        if end is None or folder is None or not format_of(end.format).files:
-            continue
+    for at, end, folder in _sinks(job):
         parts = isinstance(end, LateSink) or job.late is not None
         if any(folder.glob("batch=*" if parts else "_spark_metadata/*")):
             raise job.complain(

@@ -38,8 +38,8 @@ class JobFailed(InvalidValue):
 
 def refuse(document: Document, problems: Iterable[Problem]) -> None:
     """Raise if there are problems: all of them, in the order of the file."""
-    found = dict.fromkeys((document.line(p.at), " ".join(p.message.splitlines())) for p in problems)
-    lines = sorted(found, key=lambda one: one[0])
+    numbered = dict.fromkeys((document.line(p.at), " ".join(p.message.splitlines())) for p in problems)
+    lines = sorted(numbered, key=lambda one: one[0])
     if lines:
         sentences = [f"{document.name}:{line}: {message}" for line, message in lines]
         head = f"{document.name} has {len(lines)} problems:\n" if len(lines) > 1 else ""

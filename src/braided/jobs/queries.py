@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from braided.jobs.problems import Place, Problem, called
@@ -19,7 +20,7 @@ from braided.query.sql.read import sql
 from braided.query.streaming import streaming_problems
 
 _OPTIONS = {f.name for f in dataclasses.fields(JoinQuery)}
-_PARTS = ("tuning", "overload", "memory")
+_PARTS = ("streams", "tuning", "overload", "memory")
 _STAND_INS: dict[Place, str] = {("memory", "limit"): "1 GB"}  # for what cannot be left out
 _MOST = 100  # mistakes that are looked for
 
@@ -90,34 +91,28 @@ def _left_out(query: Any, place: Place, *, again: bool) -> Any:
 
 def _without(values: Any, place: Place) -> Any:
     """A copy that lacks the value at a place; None if there is none."""
-    if not place or not isinstance(values, Mapping | list):
+    copy = inner = deepcopy(values)
+    try:
+        for key in place[:-1]:
+            inner = inner[key]
+        del inner[place[-1]]
+    except (LookupError, TypeError):
         return None
-    copy: Any = dict(values) if isinstance(values, Mapping) else list(values)
-    key = place[0]
-    if key not in (copy if isinstance(copy, dict) else range(len(copy))):
-        return None
-    if len(place) == 1:
-        del copy[key]
-    else:
-        copy[key] = _without(copy[key], place[1:])
-    return None if len(place) > 1 and copy[key] is None else copy
+    return copy
 
 
 def _without_empty(query: Mapping[str, Any]) -> dict[str, Any]:
-    """The query without options that are left empty, in it, its streams and its parts."""
-    filled: dict[str, Any] = _filled(query)
-    for part in _PARTS:
-        if isinstance(filled.get(part), Mapping):
-            filled[part] = _filled(filled[part])
-    streams = filled.get("streams")
-    if isinstance(streams, Mapping):
-        filled["streams"] = {name: _filled(s) for name, s in streams.items()}
-    elif isinstance(streams, list):
-        filled["streams"] = [_filled(s) for s in streams]
-    return filled
+    """Return the query without options that are left empty, in it, its streams and its parts."""
+    filled = _filled(query)
+    parts = {part: _filled(filled[part]) for part in _PARTS if part in filled}
+    if isinstance(filled.get("streams"), Mapping):
+        parts["streams"] = {name: _filled(stream) for name, stream in filled["streams"].items()}
+    return {**filled, **parts}
 
 
 def _filled(options: Any) -> Any:
+    if isinstance(options, list):
+        return [*map(_filled, options)]
     if not isinstance(options, Mapping):
         return options
     return {name: value for name, value in options.items() if value is not None}

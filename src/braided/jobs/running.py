@@ -11,7 +11,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from braided.jobs.paths import local
 from braided.jobs.places import check_journal, check_places
 from braided.jobs.problems import JobFailed
 from braided.jobs.signals import errors_to, holding, stopping
-from braided.jobs.writing import chosen, in_json, texts, write_apart
+from braided.jobs.writing import chosen, texts, write_apart, writer_to
 from braided.query.errors import BraidedError, did_you_mean
 from braided.spark.sessions.java import check_java
 from braided.view.follow import QueryFailed
@@ -157,12 +157,8 @@ def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
 def _waiting(watching: Watching) -> Iterator[Callable[[], None]]:
     """A sign of life in a terminal, until what it gives is called."""
     status = (watching.console or Console()).status("Spark is starting, and the query")
-    if not watching.quiet:
-        status.start()
-    try:
+    with nullcontext() if watching.quiet else status:
         yield status.stop
-    finally:
-        status.stop()
 
 
 @contextmanager
@@ -174,14 +170,15 @@ def _log(job: Job) -> Iterator[Path | None]:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark's errors, which we report
     handle, name = tempfile.mkstemp(prefix="braided-spark-", suffix=".log")
     os.close(handle)
+    failed = None
     try:
         yield Path(name)
-    except JobFailed as failed:
-        raise JobFailed(f"{failed}; what Spark printed is in {name}") from failed.__cause__
-    except BaseException:
-        Path(name).unlink()
-        raise
-    Path(name).unlink()
+    except JobFailed as wrong:
+        failed = wrong
+        raise JobFailed(f"{wrong}; what Spark printed is in {name}") from wrong.__cause__
+    finally:
+        if failed is None:
+            Path(name).unlink()
 
 
 def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
@@ -215,17 +212,20 @@ def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
         form = format_of(source.format)
         if form.data_source is not None:
             spark.dataSource.register(getattr(importlib.import_module("braided.spark"), form.data_source))
-        reader = spark.readStream.format(source.format).options(**texts(source.options))
-        if source.schema is not None:
-            with named(job, "sources", name, "schema"):
-                reader = reader.schema(ddl(source.schema))
-        elif form.schema == "seen":
+        with named(job, "sources", name, "schema") if source.schema is not None else nullcontext():
+            reader = _reader(spark.readStream, source)
+        if source.schema is None and form.schema == "seen":
             reader = reader.schema(_inferred(job, spark, name))
         limit = files or (source.replay.files if source.replay is not None else None)
         if limit is not None:
             reader = reader.option("maxFilesPerTrigger", limit)
-        frame = reader.load(source.path) if source.path is not None else reader.load()
-        return decoded(frame, source)
+        return decoded(reader.load(source.path), source)
+
+
+def _reader(reader: Any, source: Source) -> Any:
+    """Set up one of Spark's readers for a source."""
+    reader = reader.format(source.format).options(**texts(source.options))
+    return reader if source.schema is None else reader.schema(ddl(source.schema))
 
 
 def decoded(frame: Any, source: Source) -> Any:
@@ -245,7 +245,7 @@ def _inferred(job: Job, spark: Any, name: str) -> Any:
     """The schema of files, by looking at those that are there."""
     source = job.sources[name]
     try:
-        schema = spark.read.format(source.format).options(**texts(source.options)).load(source.path).schema
+        schema = _reader(spark.read, source).load(source.path).schema
     except Exception as wrong:
         if missing_format(wrong) or _holds_files(source.path):
             raise
@@ -275,10 +275,7 @@ def pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
         if source.replay is None or source.replay.rows_per_second is None:
             continue
         with named(job, "sources", name):
-            frame = spark.read.format(source.format).options(**texts(source.options))
-            if source.schema is not None:
-                frame = frame.schema(ddl(source.schema))
-            table = frame.load(source.path)
+            table = _reader(spark.read, source).load(source.path)
             rows[name] = max(1.0, table.count() / max(1, len(table.inputFiles())))
         rates[name] = float(source.replay.rows_per_second)
     if not rates:
@@ -289,21 +286,15 @@ def pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
 
 
 def _start(job: Job, joined: Any, trigger: Mapping[str, Any]) -> Any:
-    """The running query."""
-    writer = joined.writeStream
-    sink = job.sink
-    if job.late is None:
-        rows = chosen(joined, sink.columns)
-        writer = (in_json(rows) if sink.format == "kafka" else rows).writeStream.format(sink.format)
-        writer = writer.options(**texts(sink.options))
-        if sink.partition_by:
-            writer = writer.partitionBy(*sink.partition_by)
+    """Start the query."""
+    sink, apart = job.sink, job.late is not None
+    if apart:
+        writer = joined.writeStream.foreachBatch(write_apart(job))
     else:
-        writer = writer.foreachBatch(write_apart(job))
+        writer = writer_to(sink, chosen(joined, sink.columns), "writeStream")
     writer = writer.queryName(job.name).option("checkpointLocation", job.checkpoint)
-    if trigger:
-        writer = writer.trigger(**trigger)
+    writer = writer.trigger(**trigger) if trigger else writer
     with named(job, "sink"):
-        if job.late is None and sink.table is not None:
+        if not apart and sink.table is not None:
             return writer.toTable(sink.table)
-        return writer.start(sink.path) if job.late is None and sink.path is not None else writer.start()
+        return writer.start(None if apart else sink.path)

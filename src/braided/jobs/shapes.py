@@ -13,13 +13,13 @@ cannot differ.
 from __future__ import annotations
 
 import dataclasses
-import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from braided.jobs.definitions import helped
 from braided.jobs.problems import Place, Problem, called
 from braided.query.errors import did_you_mean
+from braided.query.values import members
 
 Problems = list[Problem]
 Reader = Callable[[Any, Place, Problems], Any]
@@ -42,8 +42,10 @@ def read(
     readers = readers or {}
     if hint in readers:
         return readers[hint](value, at, problems)
-    if dataclasses.is_dataclass(hint):
-        return _read_class(hint, value, at, problems, readers)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        before = len(problems)
+        made = read_options(hint, value, at, problems, readers)
+        return hint(**made) if len(problems) == before else None
     options = members(hint)
     chosen = next((option for option in options if _fits(option, value)), None)
     if chosen is None:
@@ -62,12 +64,6 @@ def read(
     return value
 
 
-def _read_class(cls: Any, value: Any, at: Place, problems: Problems, readers: Mapping[Any, Reader]) -> Any:
-    before = len(problems)
-    options = read_options(cls, value, at, problems, readers)
-    return cls(**options) if len(problems) == before else None
-
-
 def read_options(
     cls: Any, value: Any, at: Place, problems: Problems, readers: Mapping[Any, Reader]
 ) -> dict[str, Any]:
@@ -78,7 +74,10 @@ def read_options(
         return {}
     hints = get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    unknown_keys(cls, value, at, problems)
+    for name in value:
+        if name not in fields:
+            hint = did_you_mean(name, fields)
+            problems.append(Problem((*at, name), f"{called(at)} has no option {name!r}; {hint}"))
     for name, one in fields.items():
         if required(one) and name not in value:
             problems.append(Problem(at, f"{called(at)}: {name} is missing ({helped(cls)[name]})"))
@@ -89,16 +88,6 @@ def read_options(
     }
 
 
-def unknown_keys(cls: Any, value: Mapping[str, Any], at: Place, problems: Problems) -> None:
-    """Keys that the class does not have, each with a hint."""
-    names = [f.name for f in dataclasses.fields(cls)]
-    for name in value:
-        if name not in names:
-            problems.append(
-                Problem((*at, name), f"{called(at)} has no option {name!r}; {did_you_mean(name, names)}")
-            )
-
-
 def given(value: Any) -> str:
     """Return a value as an error message shows it; YAML's empty value is nothing."""
     return "nothing" if value is None else repr(value)
@@ -107,11 +96,6 @@ def given(value: Any) -> str:
 def required(one: dataclasses.Field[Any]) -> bool:
     """Whether an option must be given."""
     return one.default is MISSING and one.default_factory is MISSING
-
-
-def members(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, else the hint alone."""
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _fits(hint: Any, value: Any) -> bool:

@@ -19,9 +19,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def stopping(streaming: Any, say: Callable[[str], object]) -> Iterator[threading.Event]:
     """While it lasts, Ctrl-C ends the query after its batch, and a second one at once; the event says so."""
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
 
     def stop(_number: int, _frame: object) -> None:
         patient = not asked.is_set()
@@ -47,9 +44,6 @@ def _stop(streaming: Any, say: Callable[[str], object], patient: bool) -> None:
 def holding(say: Callable[[str], object]) -> Iterator[list[int]]:
     """While it lasts, Ctrl-C is only noted: a Spark that is interrupted while it starts would never end."""
     asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
 
     def note(number: int, _frame: object) -> None:
         asked.append(number)
@@ -61,8 +55,9 @@ def holding(say: Callable[[str], object]) -> Iterator[list[int]]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
-    """While it lasts, Ctrl-C and SIGTERM are this handler's."""
-    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    """While it lasts, Ctrl-C and SIGTERM are this handler's; only the main thread gets them."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in _SIGNALS if main}
     try:
         yield
     finally:

@@ -53,10 +53,7 @@ def _write(rows: Any, end: Sink | LateSink, batch: int, what: str) -> None:
             int(end.options.get("numRows", 20)), str(end.options.get("truncate", True)).lower() == "true"
         )
         return
-    writer = (in_json(rows) if end.format == "kafka" else rows).write.format(end.format)
-    writer = writer.options(**texts(end.options))
-    if isinstance(end, Sink) and end.partition_by:
-        writer = writer.partitionBy(*end.partition_by)
+    writer = writer_to(end, rows, "write")
     if end.format == "delta":
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         writer = writer.option("txnAppId", f"{query}-{what}").option("txnVersion", batch)
@@ -66,6 +63,13 @@ def _write(rows: Any, end: Sink | LateSink, batch: int, what: str) -> None:
         writer.mode("append").saveAsTable(end.table)
     else:
         writer.mode("overwrite" if end.format == "noop" else "append").save(end.path)
+
+
+def writer_to(end: Sink | LateSink, rows: Any, how: str) -> Any:
+    """Return Spark's writer of rows (`how`: write, writeStream), set up for a sink."""
+    writer = getattr(in_json(rows) if end.format == "kafka" else rows, how)
+    writer = writer.format(end.format).options(**texts(end.options))
+    return writer.partitionBy(*end.partition_by) if isinstance(end, Sink) and end.partition_by else writer
 
 
 def texts(options: Mapping[str, Any]) -> dict[str, str]:

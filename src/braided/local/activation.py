@@ -8,7 +8,7 @@ waits, and its rows come in the next period. Nothing is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,7 @@ class Activation:
     """A batch to process now."""
 
     batch: dict[str, pa.RecordBatch]
-    held_back: dict[str, int]
+    held_back: dict[str, int] = field(default_factory=dict)
     period_seconds: float | None = None
 
 
@@ -70,12 +70,12 @@ def activations(
                 "example batch_period='1 second'"
             )
         rows = DEFAULT_BATCH_ROWS if batch_rows is None else batch_rows
-        check_rows("batch_rows", rows)
+        check_rows("run_local", "batch_rows", rows)
         return _by_rows(whole, rows)
     if batch_rows is not None:
         raise InvalidValue("run_local: give batch_rows or batch_period, not both")
     if buffer_rows is not None:
-        check_rows("buffer_rows", buffer_rows)
+        check_rows("run_local", "buffer_rows", buffer_rows)
     period_us = to_us(batch_period, owner="batch_period")
     if period_us <= 0:
         raise InvalidValue(f"run_local: batch_period must be at least 1 us; got {batch_period!r}")
@@ -85,8 +85,7 @@ def activations(
 def _by_rows(whole: Mapping[str, pa.RecordBatch], rows: int) -> Iterator[Activation]:
     longest = max(batch.num_rows for batch in whole.values())
     for start in range(0, longest, rows):
-        batch = {n: b.slice(start, rows) for n, b in whole.items() if start < b.num_rows}
-        yield Activation(batch, dict.fromkeys(whole, 0))
+        yield Activation({n: b.slice(start, rows) for n, b in whole.items() if start < b.num_rows})
 
 
 def _periods(query: JoinQuery, whole: Mapping[str, pa.RecordBatch], period_us: int) -> dict[str, Int64s]:
@@ -113,12 +112,9 @@ def _by_period(
     """One activation per period in which rows arrive or wait."""
     taken = dict.fromkeys(whole, 0)
     period = 0
-    while True:
-        waiting = [n for n in whole if taken[n] < whole[n].num_rows]
-        if not waiting:
-            return
+    while waiting := [n for n in whole if taken[n] < whole[n].num_rows]:
         period = max(period, min(int(periods[n][taken[n]]) for n in waiting))
-        batch, held_back = {}, dict.fromkeys(whole, 0)
+        batch, held_back = {}, {}
         for name in waiting:
             there = int(np.searchsorted(periods[name], period, side="right")) - taken[name]
             rows = there if buffer_rows is None else min(there, buffer_rows)

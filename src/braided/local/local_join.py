@@ -15,6 +15,7 @@ from braided.engine.sides.storable import no_results
 from braided.policies.statistics import Statistics
 from braided.query.errors import BraidedError, InvalidType, InvalidValue
 from braided.query.join_query import JoinQuery
+from braided.query.kinds import whole
 
 MOST_ROWS = (1 << 31) - 1
 
@@ -36,7 +37,7 @@ class LocalJoin:
         self.query = query
         self._engine = Engine(query)
         self._schemas = check_schemas(schemas or {})
-        self._engine.learn(self._schemas)
+        self._engine.core.learn(self._schemas)
         self._unread: Iterator[pa.Table] | None = None
         self._held: list[pa.Table] = []
         self._ending = self._ended = False
@@ -44,7 +45,7 @@ class LocalJoin:
     @property
     def schema(self) -> pa.Schema:
         """The result's schema; it has no columns until every stream's schema is known."""
-        return self._engine.schema
+        return self._engine.core.schema
 
     def push(self, batch: Mapping[str, Any]) -> pa.Table:
         """Process a batch and return the new results as one table."""
@@ -58,18 +59,18 @@ class LocalJoin:
         `push`, `stream` or `end` hands it out first. If reading raises, the state is as before the
         batch, and the tables already read of it are void.
         """
-        check_rows("chunk_rows", chunk_rows)
+        check_rows("stream", "chunk_rows", chunk_rows)
         arrivals = self._accept("stream", batch)
         self._unread = self._engine.step(arrivals, piece_rows=chunk_rows, eager=True)
         return self._read(self._unread, chunk_rows)
 
     def end(self) -> pa.Table:
         """Declare all streams ended and return the results that waited for that."""
-        found: list[pa.Table] = []
+        results: list[pa.Table] = []
         try:
-            found.extend(self.stream_end())
+            results.extend(self.stream_end())
         finally:  # if a later step fails, the next call hands these out
-            self._held = found + self._held
+            self._held = results + self._held
         return self._table(iter(()))
 
     def stream_end(self, *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
@@ -78,7 +79,7 @@ class LocalJoin:
         Once it is being read nothing more may be pushed under a memory budget; what was not read is handed
         out by the next `stream_end` or `end`.
         """
-        check_rows("chunk_rows", chunk_rows)
+        check_rows("stream_end", "chunk_rows", chunk_rows)
         self._check_open("end")
         self._hold_unread()
         steps = self._engine.finish(piece_rows=min(chunk_rows, PIECE_ROWS))
@@ -87,19 +88,19 @@ class LocalJoin:
     def _end(self, steps: Iterator[Iterator[pa.Table]], chunk_rows: int) -> Iterator[pa.Table]:
         """Yield held results, then step by step the rest; a step that fails can be repeated."""
         self._ending = self.query.memory is not None  # state is given up step by step
-        yield from self._kept(chunk_rows)
+        yield from self._held_results(chunk_rows)
         for step in steps:
             self._held += list(step)
-            yield from self._kept(chunk_rows)
+            yield from self._held_results(chunk_rows)
         self._ended = True
 
-    def _kept(self, chunk_rows: int) -> Iterator[pa.Table]:
+    def _held_results(self, chunk_rows: int) -> Iterator[pa.Table]:
         """Yield held results, in tables of at most `chunk_rows` rows."""
         while self._held:
-            kept = self._held.pop(0)
-            if kept.num_rows > chunk_rows:
-                self._held.insert(0, kept.slice(chunk_rows))
-            yield kept.slice(0, chunk_rows)
+            table = self._held.pop(0)
+            if table.num_rows > chunk_rows:
+                self._held.insert(0, table.slice(chunk_rows))
+            yield table.slice(0, chunk_rows)
 
     def late(self) -> dict[str, pa.Table]:
         """Return the late rows since the last call, by stream, with all of a stream's columns.
@@ -107,9 +108,9 @@ class LocalJoin:
         They are held until this call.
         """
         handed = {}
-        for i, stream in enumerate(self._engine.streams):
+        for i, stream in enumerate(self._engine.core.streams):
             if stream is not None:
-                batches, self._engine.late[i] = self._engine.late[i], []
+                batches, self._engine.core.late[i] = self._engine.core.late[i], []
                 handed[stream.layout.stream.name] = pa.Table.from_batches(batches, stream.layout.schema)
         return handed
 
@@ -119,14 +120,9 @@ class LocalJoin:
 
     def explain(self) -> str:
         """Describe the plan and the latest decisions."""
-        lines = [self.query.explain()]
-        decided = list(self._engine.reasons())
-        if decided:
-            lines += [
-                f"latest batch with rows, driver streams by {self.query.tuning.driver_stream}:",
-                *decided,
-            ]
-        return "\n".join(lines)
+        reasons = list(self._engine.reasons())
+        title = f"latest batch with rows, driver streams by {self.query.tuning.driver_stream}:"
+        return "\n".join([self.query.explain(), *([title] if reasons else []), *reasons])
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
@@ -142,9 +138,9 @@ class LocalJoin:
         """Restore a saved state of the same query and return this join."""
         engine = Engine(self.query)
         snapshot.load(engine, data)
-        engine.learn(self._schemas)
+        engine.core.learn(self._schemas)
         self._engine, self._unread, self._held, self._ending = engine, None, [], False
-        self._ended = engine.watermark.ended
+        self._ended = engine.core.watermark.ended
         return self
 
     def _accept(self, call: str, batch: Mapping[str, Any]) -> Arrivals:
@@ -171,8 +167,8 @@ class LocalJoin:
 
     def _read(self, work: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
         """Yield held results of earlier batches, then the results of this one."""
-        kept = self._kept(chunk_rows)
-        while self._unread is work and (table := next(kept, None)) is not None:
+        held = self._held_results(chunk_rows)
+        while self._unread is work and (table := next(held, None)) is not None:
             yield table
         try:
             for table in work:
@@ -214,9 +210,6 @@ def check_schemas(schemas: object) -> dict[str, pa.Schema]:
     return dict(schemas)
 
 
-def check_rows(option: str, rows: object) -> None:
+def check_rows(call: str, option: str, rows: object) -> None:
     """Raise unless `rows` is a positive whole number."""
-    if isinstance(rows, bool) or not isinstance(rows, int):
-        raise InvalidType(f"{option} must be a whole number of rows; got {rows!r}")
-    if not 1 <= rows <= MOST_ROWS:
-        raise InvalidValue(f"{option} must be at least 1 and at most {MOST_ROWS:,}; got {rows}")
+    whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")(call, option, rows)

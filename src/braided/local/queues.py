@@ -11,9 +11,9 @@ asked; it only decides how long a turn is. On Spark nothing of this applies: a m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from braided.engine.sides.keys import KeyFormat, key_format, valid_keys
@@ -26,6 +26,8 @@ from braided.query.join_query import JoinQuery
 from braided.query.scheduling import Scheduling
 from braided.query.stream import Stream
 
+Queues: TypeAlias = list[tuple[Stream, pa.RecordBatch]]
+
 
 def scheduled(
     query: JoinQuery, whole: Mapping[str, pa.RecordBatch], scheduling: Scheduling
@@ -33,17 +35,14 @@ def scheduled(
     """The batches of a run, each of one stream's rows."""
     if not isinstance(scheduling, Scheduling):
         raise InvalidType(f"run_local: scheduling must be a bd.Scheduling; got {scheduling!r}")
-    order = policy.priorities(scheduling, query)
-    return _batches(query, [(name, whole[name]) for name in order], scheduling)
+    by_name = {stream.name: stream for stream in query.streams}
+    queues = [(by_name[name], whole[name]) for name in policy.priorities(scheduling, query)]
+    return _batches(queues, _seen(query, queues, scheduling), scheduling)
 
 
-def _batches(
-    query: JoinQuery, queues: list[tuple[str, pa.RecordBatch]], scheduling: Scheduling
-) -> Iterator[Activation]:
+def _batches(queues: Queues, seen: _Seen | None, scheduling: Scheduling) -> Iterator[Activation]:
     rng = np.random.default_rng(scheduling.seed)
-    seen = _Seen(query, queues, scheduling) if query.promises else None
     at, taken = [0] * len(queues), (0,) * len(queues)
-    nothing = dict.fromkeys(query.names, 0)
     while any(waiting := [batch.num_rows - at[i] for i, (_, batch) in enumerate(queues)]):
         if scheduling.streams == "random":
             turn = policy.at_random(waiting, scheduling.quota, rng)
@@ -51,20 +50,20 @@ def _batches(
             turn = policy.by_priority(waiting, taken, scheduling.quota)
         i, taken = turn.place, turn.taken
         start, stop = at[i], at[i] + turn.rows
-        name, batch = queues[i]
-        if seen is None:
-            yield Activation({name: batch.slice(start, stop - start)}, nothing)
-        else:
-            stop = seen.end_of_turn(i, stop)
-            for rows in seen.in_order(i, start, stop):
-                yield Activation({name: _picked(batch, rows)}, nothing)
-        at[i] = stop
+        stream, batch = queues[i]
+        stop = at[i] = stop if seen is None else seen.end_of_turn(i, stop)
+        for rows in (None,) if seen is None else seen.in_order(i, start, stop):
+            turns = batch.slice(start, stop - start)
+            yield Activation({stream.name: turns if rows is None else turns.take(pa.array(rows))})
 
 
-def _picked(batch: pa.RecordBatch, rows: Int64s | slice) -> pa.RecordBatch:
-    if isinstance(rows, slice):
-        return batch.slice(rows.start, rows.stop - rows.start)
-    return batch.take(pa.array(rows))
+def _seen(query: JoinQuery, queues: Queues, scheduling: Scheduling) -> _Seen | None:
+    """Make what a turn's length and order go by; None if nothing decides them."""
+    streams = [stream for stream, _ in queues]
+    by_value = scheduling.tuples == "value" and any(s.punctuation is not None for s in streams)
+    overtakes = [by_value and policy.may_overtake(query, s) for s in streams]
+    clustered = [scheduling.streams == "priority" and policy.stays_in_cluster(s) for s in streams]
+    return _Seen(queues, overtakes, clustered) if any((*overtakes, *clustered)) else None
 
 
 class _Seen:
@@ -73,88 +72,55 @@ class _Seen:
     Keys are numbered; the last number stands for a key with a null, which nothing closes.
     """
 
-    def __init__(
-        self, query: JoinQuery, queues: list[tuple[str, pa.RecordBatch]], scheduling: Scheduling
-    ) -> None:
-        by_name = {s.name: s for s in query.streams}
-        streams = [by_name[name] for name, _ in queues]
-        punctuated = any(s.punctuation is not None for s in streams)
-        by_value = scheduling.tuples == "value" and punctuated
-        by_cluster = scheduling.streams == "priority"
-        self._overtakes = [by_value and policy.may_overtake(query, s) for s in streams]
-        self._clustered = [by_cluster and policy.stays_in_cluster(s) for s in streams]
-        self._streams = streams
-        self._used = any(self._overtakes) or any(self._clustered)
-        if self._used:
-            self._codes, self._upto, keys = _numbered(streams, [batch for _, batch in queues])
-            self._flags = [_flags(s, batch) for s, (_, batch) in zip(streams, queues, strict=True)]
-            self._brought = np.zeros((len(streams), keys + 1), np.bool_)
-            self._closed = np.zeros((len(streams), keys + 1), np.bool_)
+    def __init__(self, queues: Queues, overtakes: list[bool], clustered: list[bool]) -> None:
+        self._overtakes, self._clustered = overtakes, clustered
+        self._others = [[j for j in range(len(queues)) if j != i] for i in range(len(queues))]
+        self._flags = [_flags(stream, batch) for stream, batch in queues]
+        self._codes, self._upto, self._keys = _numbered(queues)
+        self._brought = np.zeros((len(queues), self._keys + 1), np.bool_)
+        self._closed = np.zeros_like(self._brought)
 
     def end_of_turn(self, i: int, stop: int) -> int:
-        """Where a turn that would end at `stop` ends: behind the cluster, if the cluster has joined."""
-        if not self._clustered[i]:
-            return stop
+        """Return where a turn that would end at `stop` ends: behind the cluster, if that has joined."""
         codes = self._codes[i]
-        joined = all(self._brought[j, codes[stop - 1]] for j in range(len(self._streams)) if j != i)
+        joined = self._clustered[i] and self._brought[self._others[i], codes[stop - 1]].all()
         return policy.cluster_end(codes, stop) if joined else stop
 
-    def in_order(self, i: int, start: int, stop: int) -> Iterator[Int64s | slice]:
-        """Split the rows of a turn into one or two parts, and note their keys."""
-        if self._used:
-            self._note(i, slice(start, stop))
-        urgent = self._urgent(i, slice(start, stop)) if self._overtakes[i] else None
-        if urgent is None or urgent.all() or not urgent.any():
-            yield slice(start, stop)
-            return
-        for part in policy.urgent_first(urgent):
-            yield part + start
+    def in_order(self, i: int, start: int, stop: int) -> Iterator[Int64s | None]:
+        """Split the rows of a turn into two parts, or (None) into one, and note their keys."""
+        codes = self._codes[i][start:stop]
+        self._note(i, codes, slice(start, stop))
+        urgent = np.asarray(self._closed[:, codes][self._others[i]].any(axis=0))  # closed by another stream
+        split = self._overtakes[i] and urgent.any() and not urgent.all()
+        yield from policy.urgent_first(urgent) if split else (None,)
 
-    def _urgent(self, i: int, rows: slice) -> Bools:
-        """Which rows have keys that another stream has closed by a punctuation."""
-        closed = np.zeros(rows.stop - rows.start, np.bool_)
-        for j in range(len(self._streams)):
-            if j != i:
-                closed |= self._closed[j][self._codes[i][rows]]
-        return closed
-
-    def _note(self, i: int, rows: slice) -> None:
-        codes, flags = self._codes[i][rows], self._flags[i]
-        if flags is None:
-            self._brought[i, codes] = True
+    def _note(self, i: int, codes: Int64s, rows: slice) -> None:
+        flags, upto = self._flags[i][rows], self._upto[i]
+        self._brought[i, codes[~flags]] = True
+        if upto is None:
+            self._closed[i, codes[flags]] = True
         else:
-            self._brought[i, codes[~flags[rows]]] = True
-            self._close(i, codes[flags[rows]], rows)
+            ends = upto[rows][flags]
+            ends = ends[ends < self._keys]  # without null ones
+            self._closed[i, : int(ends.max(initial=-1)) + 1] = True
         self._brought[i, -1] = self._closed[i, -1] = False
 
-    def _close(self, i: int, codes: Int64s, rows: slice) -> None:
-        upto, flags = self._upto[i], self._flags[i]
-        if upto is None:
-            self._closed[i, codes] = True
-        elif flags is not None and flags[rows].any():
-            ends = upto[rows][flags[rows]]
-            ends = ends[ends < self._closed.shape[1] - 1]  # without null ones
-            self._closed[i, : int(ends.max(initial=-1)) + 1] = True
 
-
-def _flags(stream: Stream, batch: pa.RecordBatch) -> Bools | None:
-    """Which rows are punctuations."""
+def _flags(stream: Stream, batch: pa.RecordBatch) -> Bools:
+    """Return which rows are punctuations."""
     if stream.flag is None:
-        return None
-    flags: npt.NDArray[np.bool_] = batch.column(stream.flag).fill_null(False).to_numpy(zero_copy_only=False)
-    return flags
+        return np.zeros(batch.num_rows, np.bool_)
+    return np.asarray(batch.column(stream.flag).fill_null(False))
 
 
-def _numbered(
-    streams: list[Stream], batches: list[pa.RecordBatch]
-) -> tuple[list[Int64s], list[Int64s | None], int]:
-    """The number of each row's key, and of the key it closes up to; in the order of keys, if there is one."""
-    queues = list(zip(streams, batches, strict=True))
-    places = [
-        [(f"{s.name}.{s.key_columns[i]}", b.schema.field(s.key_columns[i]).type) for s, b in queues]
-        for i in range(len(streams[0].key_columns))
-    ]
-    keys = key_format(places)
+def _numbered(queues: Queues) -> tuple[list[Int64s], list[Int64s | None], int]:
+    """Number each row's key, and the key it closes up to; in the order of keys, if there is one."""
+    keys = key_format(
+        [
+            [(f"{s.name}.{s.key_columns[i]}", b.schema.field(s.key_columns[i]).type) for s, b in queues]
+            for i in range(len(queues[0][0].key_columns))
+        ]
+    )
     named = [(s.key_columns, b) for s, b in queues]
     named += [((s.upto,), b) for s, b in queues if s.upto is not None]
     words = [_words(keys, [to_storable(b.column(c)) for c in columns]) for columns, b in named]
@@ -163,8 +129,8 @@ def _numbered(
     for part, (_, valid) in zip(parts, words, strict=True):
         if valid is not None:
             part[~valid] = len(distinct)
-    ends = iter(parts[len(streams) :])
-    return parts[: len(streams)], [None if s.upto is None else next(ends) for s in streams], len(distinct)
+    ends = iter(parts[len(queues) :])
+    return parts[: len(queues)], [None if s.upto is None else next(ends) for s, _ in queues], len(distinct)
 
 
 def _words(keys: KeyFormat, columns: list[pa.Array]) -> tuple[Int64s, Bools | None]:

@@ -45,7 +45,7 @@ def run_local(
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
     whole = _whole(query, tables)
     engine = Engine(query, Site(repeatable=True))
-    engine.learn({name: batch.schema for name, batch in whole.items()})
+    engine.core.learn({name: batch.schema for name, batch in whole.items()})
     found: list[pa.Table] = []
     spent = passed = 0.0
     if scheduling is None:
@@ -61,13 +61,14 @@ def run_local(
         spent, passed = spent + seconds, passed + (now.period_seconds or 0.0)
         if on_batch is not None:
             rows = {name: now.batch[name].num_rows if name in now.batch else 0 for name in query.names}
+            held_back = {**dict.fromkeys(query.names, 0), **now.held_back}
             new = sum(table.num_rows for table in results)
-            on_batch(BatchReport(number, rows, now.held_back, new, seconds, now.period_seconds))
+            on_batch(BatchReport(number, rows, held_back, new, seconds, now.period_seconds))
     found += (table for step in engine.finish() for table in step)
     if passed:
         _log.info("the CPU was idle for %.1f %% of the time between activations", 100 * (1 - spent / passed))
     _warn_of_late_rows(engine)
-    return pa.concat_tables(found) if found else no_results(engine.schema)
+    return pa.concat_tables(found) if found else no_results(engine.core.schema)
 
 
 def _scheduled(
@@ -85,20 +86,16 @@ def _whole(query: JoinQuery, tables: Mapping[str, Any]) -> dict[str, pa.RecordBa
         raise InvalidType(f"run_local needs a bd.JoinQuery; got {query!r}")
     if not isinstance(tables, Mapping):
         raise InvalidType(f"run_local needs a mapping of stream names to tables; got {tables!r}")
-    for stream in query.streams:
-        if stream.name not in tables:
-            raise UnknownName(f"run_local: no table for stream {stream.name!r}; give one per stream")
-    by_name = {s.name: s for s in query.streams}
-    unknown = [name for name in tables if name not in by_name]
-    if unknown:
-        raise UnknownName(
-            f"run_local: the query has no stream {unknown[0]!r}; it has {', '.join(query.names)}"
-        )
-    return {name: as_batch(by_name[name], tables[name], None) for name in query.names}
+    for name in (*query.names, *tables):
+        if name not in tables:
+            raise UnknownName(f"run_local: no table for stream {name!r}; give one per stream")
+        if name not in query.names:
+            raise UnknownName(f"run_local: the query has no stream {name!r}; it has {', '.join(query.names)}")
+    return {stream.name: as_batch(stream, tables[stream.name], None) for stream in query.streams}
 
 
 def _warn_of_late_rows(engine: Engine) -> None:
-    for stream, counters in zip(engine.query.streams, engine.counters, strict=True):
+    for stream, counters in zip(engine.query.streams, engine.core.counters, strict=True):
         if counters.late_rows:
             _log.warning(
                 "stream %r: %d of %d rows came too late and joined nothing; sort the table by %r, "

@@ -110,7 +110,8 @@ class XmlRows:
 
     def _converted(self, texts: pa.Array, punctuations: pa.Array, number: int) -> pa.Array:
         field = self._columns[number]
-        texts = _without_stars(pc.utf8_trim(texts, _SPACE), punctuations)
+        texts = pc.utf8_trim(texts, _SPACE)
+        texts = pc.if_else(pc.and_(punctuations, pc.equal(texts, "*")), None, texts)
         if not self._keeps_empty[number]:
             texts = pc.if_else(pc.equal(texts, ""), None, texts)
         if texts.null_count and not field.nullable:
@@ -119,7 +120,7 @@ class XmlRows:
         try:
             return texts.cast(field.type)
         except pa.ArrowInvalid:
-            row = _first_misfit(texts, field.type)
+            row = next(i for i in range(len(texts)) if not _fits(texts[i : i + 1], field.type))
             raise self._refused(row, field, _misfit(texts[row].as_py(), field.type)) from None
 
     def _refused(self, row: int, field: pa.Field, why: str) -> InvalidValue:
@@ -252,23 +253,6 @@ def _takes_texts(field: pa.Field) -> bool:
             f"column {field.name!r}: text cannot be made {field.type}; read it as a string"
         ) from None
     return _fits(pa.array([""]), field.type)
-
-
-def _without_stars(texts: pa.Array, punctuations: pa.Array) -> pa.Array:
-    """Any value, in a punctuation, is null; in a row `*` is a text like others."""
-    return pc.if_else(pc.and_(punctuations, pc.equal(texts, "*")), None, texts)
-
-
-def _first_misfit(texts: pa.Array, kind: pa.DataType) -> int:
-    """Find the first text that cannot be cast, by halves; there is one."""
-    fit, end = 0, len(texts)
-    while end - fit > 1:
-        middle = (fit + end) // 2
-        if _fits(texts[fit:middle], kind):
-            fit = middle
-        else:
-            end = middle
-    return fit
 
 
 def _fits(texts: pa.Array, kind: pa.DataType) -> bool:

@@ -7,34 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from braided.policies.decisions import DriverPolicy, IndexPolicy, ProbeOrderPolicy, RowPolicy
-from braided.policies.driver.consumption_rate import ConsumptionRate
-from braided.policies.driver.initial_output_size import InitialOutputSize
-from braided.policies.driver.largest_first import LargestFirst
-from braided.policies.driver.output_rate import OutputRate
-from braided.policies.driver.round_robin import RoundRobin
-from braided.policies.driver.timestamp import Timestamp
-from braided.policies.index.auto import Auto
-from braided.policies.index.fixed import Fixed
+from braided.policies.driver import DRIVER_POLICIES, InitialOutputSize, LargestFirst
+from braided.policies.index import Auto, Fixed
 from braided.policies.index_cost import Costs
-from braided.policies.probe_order.a_greedy import AGreedy
-from braided.policies.probe_order.fixed import Fixed as FixedOrder
-from braided.policies.probe_order.selectivity import Selectivity
+from braided.policies.probe_order import PROBE_ORDER_POLICIES, Selectivity
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 from braided.query.tuning import Tuning
-
-DRIVER_POLICIES: dict[str, Callable[..., DriverPolicy]] = {
-    "timestamp": Timestamp,
-    "round-robin": RoundRobin,
-    "consumption-rate": ConsumptionRate,
-    "initial-output-size": InitialOutputSize,
-    "output-rate": OutputRate,
-}
-PROBE_ORDER_POLICIES: dict[str, Callable[[], ProbeOrderPolicy]] = {
-    "fixed": FixedOrder,
-    "selectivity": Selectivity,
-    "a-greedy": AGreedy,
-}
 
 
 @dataclass(frozen=True)

@@ -65,11 +65,9 @@ class BufferPolicy(Protocol):
 
     def score(self, turn: Turn, stream: int) -> float:
         """Return the score of this stream's buffer."""
-        ...
 
     def reason(self, turn: Turn, stream: int) -> str:
         """Give the reason in words."""
-        ...
 
 
 @runtime_checkable
@@ -78,11 +76,9 @@ class RowPolicy(Protocol):
 
     def keys(self, times: Int64s) -> Int64s:
         """One key for each row of a buffer, given their times; keys never fall."""
-        ...
 
     def reason(self, turn: Turn, stream: int) -> str:
         """Why this stream's rows come when they do."""
-        ...
 
 
 class ProbeOrderPolicy(Protocol):
@@ -91,15 +87,12 @@ class ProbeOrderPolicy(Protocol):
     @property
     def profile_rows(self) -> int:
         """How many of a buffer's rows to profile for it."""
-        ...
 
     def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
         """Every stream but the driver, once."""
-        ...
 
     def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
         """The matches a row that were expected of each partner of the order; None where it did not matter."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -120,11 +113,9 @@ class IndexPolicy(Protocol):
     @property
     def start(self) -> Choice:
         """What a side begins with."""
-        ...
 
     def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
         """The index for a batch that brings this load."""
-        ...
 
 
 DriverPolicy = BufferPolicy | RowPolicy

@@ -27,8 +27,9 @@ drives changes it a little, and that is neglected.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from braided.policies.plan_model import PlanModel, frozen
 from braided.query.plan_tree import HalfJoin, Plan
@@ -39,11 +40,10 @@ class Flow:
     """Rows per unit of time, and rows in states.
 
     `arrivals[node]` are rows that come into a stream's or an intermediate's state (its refill rate); the
-    root's are the results. `unused` is allowance without rows, `skipped` are rows without allowance.
+    root's are the results. `skipped` are rows without allowance.
     """
 
     probes: Mapping[HalfJoin, float]
-    unused: Mapping[HalfJoin, float]
     skipped: Mapping[HalfJoin, float]
     arrivals: Mapping[Plan, float]
     sizes: Mapping[Plan, float]
@@ -54,39 +54,6 @@ class Flow:
         """Probes in all."""
         return math.fsum(self.probes.values())
 
-    @property
-    def wasted(self) -> float:
-        """Allowance in all that no row could use."""
-        return math.fsum(self.unused.values())
-
-
-@dataclass
-class _Pass:
-    """One pass from the leaves to the root."""
-
-    model: PlanModel
-    allowances: Mapping[HalfJoin, float] | None
-    arrivals: dict[Plan, float]
-    sizes: dict[Plan, float]
-    probes: dict[HalfJoin, float] = field(default_factory=dict)
-    unused: dict[HalfJoin, float] = field(default_factory=dict)
-    skipped: dict[HalfJoin, float] = field(default_factory=dict)
-
-    def run_operator(self, operator: tuple[Plan, ...]) -> float:
-        """What an operator produces, all its inputs' directions together."""
-        return math.fsum(self.run_direction(direction) for direction in self.model.directions(operator))
-
-    def run_direction(self, direction: tuple[HalfJoin, ...]) -> float:
-        rows = self.arrivals[direction[0].driver]
-        for half_join in direction:
-            allowed = rows if self.allowances is None else self.allowances.get(half_join, 0.0)
-            probes = min(allowed, rows)
-            self.probes[half_join] = probes
-            self.unused[half_join] = allowed - probes
-            self.skipped[half_join] = rows - probes
-            rows = probes * self.model.selectivities[half_join] * self.sizes[half_join.probed]
-        return rows
-
 
 def predict(
     model: PlanModel, allowances: Mapping[HalfJoin, float] | None = None, *, settle: bool = False
@@ -95,16 +62,62 @@ def predict(
 
     A half-join that is not named may not be probed at all.
     """
-    run = _Pass(model, allowances, dict(model.rates.items()), dict(model.sizes))
-    for operator in model.operators:
-        run.arrivals[operator] = run.run_operator(operator)
-        if settle and operator in model.settles and math.isfinite(model.lifetimes[operator]):
-            run.sizes[operator] = run.arrivals[operator] * model.lifetimes[operator]
+    names, reached = model.half_joins, []
+
+    def allowed(rows: float, at: int) -> float:
+        reached.append(rows)
+        return rows if allowances is None else min(rows, allowances.get(names[at], 0.0))
+
+    steps = Steps(model, settle=settle)
+    probes, arrivals, sizes = steps.run(allowed)
     return Flow(
-        frozen(run.probes),
-        frozen(run.unused),
-        frozen(run.skipped),
-        frozen(run.arrivals),
-        frozen(run.sizes),
-        run.arrivals[model.plan],
+        frozen(dict(zip(names, probes, strict=True))),
+        frozen({h: rows - n for h, rows, n in zip(names, reached, probes, strict=True)}),
+        frozen({node: arrivals[i] for node, i in steps.number.items()}),
+        frozen({node: sizes[steps.number[node]] for node in model.sizes}),
+        arrivals[steps.number[model.plan]],
     )
+
+
+class Steps:
+    """The pass over flat lists, its look-ups done once; rows are numbers, or arrays of candidates.
+
+    Nodes are numbered as in `PlanModel.orders`, the root last, and half-joins as in `PlanModel.half_joins`.
+    """
+
+    def __init__(self, model: PlanModel, *, settle: bool = False) -> None:
+        self.number = number = {node: i for i, node in enumerate((*model.orders, model.plan))}
+        self._rates = {number[stream]: rate for stream, rate in model.rates.items()}
+        self._sizes = [model.sizes.get(node, 0.0) for node in number]
+        settles = model.settles if settle else ()
+        self._operators = [
+            (
+                number[operator],
+                [
+                    (number[c], [(number[p], model.selectivities[HalfJoin(c, p)]) for p in model.orders[c]])
+                    for c in operator
+                ],
+                model.lifetimes[operator] if operator in settles else math.inf,
+            )
+            for operator in model.operators
+        ]
+
+    def run(self, gate: Callable[[Any, int], Any]) -> tuple[list[Any], dict[int, Any], list[Any]]:
+        """Return the rows that probe each half-join, and for each node what comes into it and its size.
+
+        `gate` says how many of the rows that reach a half-join may probe it.
+        """
+        probes: list[Any] = []
+        flows, sizes = dict(self._rates), [*self._sizes]
+        for operator, inputs, lifetime in self._operators:
+            produced = 0.0
+            for child, hops in inputs:
+                rows = flows[child]
+                for probed, selectivity in hops:
+                    probes.append(gate(rows, len(probes)))
+                    rows = probes[-1] * (selectivity * sizes[probed])
+                produced = produced + rows
+            flows[operator] = produced
+            if math.isfinite(lifetime):
+                sizes[operator] = produced * lifetime
+        return probes, flows, sizes

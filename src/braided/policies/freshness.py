@@ -17,13 +17,10 @@ intermediates, k - 2 of them in any binary tree over k streams (Lemma 2), none i
 
 *From bounds to refresh rates* the paper gives no rule; ours: what the leaf leaves of a bound, slack_I =
 f_I - abs(S_I) / lambda_I, is split over the susceptible own states of path I, each gets a share, and R_S is
-the largest abs(S) / share over all streams whose rows S holds. Shares are
-
-- "flow" (default): in proportion to abs(S) / (what feeds S if all rows may probe), the time S needs at best.
-  All states of a path are then refreshed at the same part of their full flow, and that part is at most 1
-  exactly if Lemma 1 holds at full flow: this rule meets every bound that can be met at all, which the others
-  do not.
-- "equal": the same time for each state. "size": in proportion to the states' sizes.
+the largest abs(S) / share over all streams whose rows S holds. Shares are in proportion to abs(S) / (what
+feeds S if all rows may probe), the time S needs at best. All states of a path are then refreshed at the same
+part of their full flow, and that part is at most 1 exactly if Lemma 1 holds at full flow: this rule meets
+every bound that can be met at all. (Equal shares, or shares by size, do not.)
 
 *From refresh rates to paths*: as in the paper rows that refresh a state go on to probe up to the root, so
 they also bring results; each row of path I puts phi rows into each own state (`Path.entry`) and costs
@@ -50,14 +47,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from braided.policies.flow import Flow, predict
 from braided.policies.plan_model import Path, PlanModel, frozen
 from braided.policies.set_cover import CoverProblem, Solver, affordable, solve
 from braided.query.plan_tree import Plan
 
-Split = Literal["flow", "equal", "size"]
 _ROUNDING = 1e-9
 
 
@@ -82,45 +77,38 @@ class FreshnessPlan:
         return not self.problem
 
 
-def susceptible_states(model: PlanModel) -> tuple[Plan, ...]:
-    """The states that go stale if operators below them are starved (Lemma 2)."""
-    return model.intermediates
-
-
 def staleness(model: PlanModel, flow: Flow) -> dict[str, float]:
     """How long rows of each stream stay in the plan under a flow (the sum of Lemma 1)."""
     times = {node: _residence(flow.sizes[node], flow.arrivals[node]) for node in flow.sizes}
     return {path.stream: math.fsum(times[node] for node in path.entry) for path in model.paths}
 
 
-def tightest_bounds(model: PlanModel, split: Split = "flow") -> dict[str, float]:
-    """The smallest bound of each stream that this rule can keep, with all rows probing."""
-    full = predict(model)
-    return {path.stream: _tightest(model, path, full, split) for path in model.paths}
+def tightest_bounds(model: PlanModel) -> dict[str, float]:
+    """Return the smallest bound of each stream that can be kept, with all rows probing."""
+    return staleness(model, predict(model))
 
 
-def refresh_rates(model: PlanModel, bounds: Mapping[str, float], split: Split = "flow") -> dict[Plan, float]:
-    """Rows that must come into each susceptible state per unit of time (Definition 5)."""
+def refresh_rates(model: PlanModel, bounds: Mapping[str, float]) -> dict[Plan, float]:
+    """Return the rows that must come into each susceptible state per unit of time (Definition 5)."""
     full = predict(model)
-    needs = dict.fromkeys(susceptible_states(model), 0.0)
+    needs = dict.fromkeys(model.intermediates, 0.0)
     for path in model.paths:
-        slack = bounds.get(path.stream, math.inf) - _leaf_time(model, path)
-        for state, part in _shares(model, path, full, split).items():
-            needs[state] = max(needs[state], _residence(model.sizes[state], max(0.0, slack) * part))
+        if path.stream in bounds:
+            slack = max(0.0, bounds[path.stream] - _leaf_time(model, path))
+            own = [state for state in path.entry if state != path.stream and model.sizes[state] > 0]
+            times = [_residence(model.sizes[state], full.arrivals[state]) for state in own]
+            for state, time in zip(own, times, strict=True):
+                share = time / math.fsum(times)  # nan if nothing feeds it: there is no bound it could meet
+                needs[state] = max(needs[state], _residence(model.sizes[state], slack * share))
     return needs
 
 
 def plan_freshness(
-    model: PlanModel,
-    bounds: Mapping[str, float],
-    budget: float,
-    *,
-    solver: Solver = "auto",
-    split: Split = "flow",
+    model: PlanModel, bounds: Mapping[str, float], budget: float, *, solver: Solver = "auto"
 ) -> FreshnessPlan:
     """The cheapest rows that keep these bounds, if the budget suffices."""
-    rates = frozen(refresh_rates(model, bounds, split))
-    tight = tightest_bounds(model, split)
+    rates = frozen(refresh_rates(model, bounds))
+    tight = tightest_bounds(model)
     out_of_reach = {s: tight[s] for s, f in bounds.items() if s in tight and f < tight[s] * (1 - _ROUNDING)}
     if out_of_reach:
         problem = "; ".join(_out_of_reach(s, f, bounds[s]) for s, f in out_of_reach.items())
@@ -154,29 +142,6 @@ def _residence(rows: float, rate: float) -> float:
 
 def _leaf_time(model: PlanModel, path: Path) -> float:
     return _residence(model.sizes[path.stream], path.rate)
-
-
-def _shares(model: PlanModel, path: Path, full: Flow, split: Split) -> dict[Plan, float]:
-    """Which part of the slack each susceptible state of a path gets; empty states none."""
-    own = [state for state in path.entry if state != path.stream and model.sizes[state] > 0]
-    weights = {state: _weight(model, state, full, split) for state in own}
-    total = math.fsum(weights.values())
-    if math.isinf(total):  # a state that nothing feeds: there is no bound it could meet
-        return dict.fromkeys(own, 0.0)
-    return {state: weight / total for state, weight in weights.items()}
-
-
-def _weight(model: PlanModel, state: Plan, full: Flow, split: Split) -> float:
-    if split == "equal":
-        return 1.0
-    return model.sizes[state] if split == "size" else _residence(model.sizes[state], full.arrivals[state])
-
-
-def _tightest(model: PlanModel, path: Path, full: Flow, split: Split) -> float:
-    """The leaf's time, and the least slack at which no state must be fed faster than at full flow."""
-    shares = _shares(model, path, full, split)
-    slacks = (_residence(model.sizes[s], full.arrivals[s] * part) for s, part in shares.items())
-    return _leaf_time(model, path) + max(slacks, default=0.0)
 
 
 def _loosened(model: PlanModel, bounds: Mapping[str, float], part: float) -> dict[str, float]:

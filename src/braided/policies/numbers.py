@@ -84,15 +84,11 @@ class Number:
         return value / 1e6 if self.unit == "us" and value is not None else value
 
 
-def declare(about: str, adds: Adds = "sum", unit: Unit = "rows", **options: Any) -> dict[str, Number]:
-    """The metadata of a field that is a number and must be given."""
-    return {"number": Number(about, adds, unit, **options)}
-
-
 def number(about: str, adds: Adds = "sum", unit: Unit = "rows", *, default: Any = 0, **options: Any) -> Any:
     """A field that is a number; its default (MISSING: it must be given) holds where no bucket knows one."""
     fallback = None if default is MISSING else default
-    return field(default=default, metadata=declare(about, adds, unit, default=fallback, **options))
+    declaration = Number(about, adds, unit, default=fallback, **options)
+    return field(default=default, metadata={"number": declaration})
 
 
 def declared(kind: type) -> Mapping[str, Number]:

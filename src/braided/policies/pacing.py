@@ -45,6 +45,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 _LEARNING = 0.4  # of a prediction's error, from batch to batch
 _ODD = 3.0
@@ -88,17 +89,14 @@ class Pace:
         """Return what a batch of this number of rows costs without any probe."""
         return self.fixed_seconds + self.seconds_a_row * rows
 
-    def kept(self) -> list[float]:
+    def kept(self) -> list[Any]:
         """As plain numbers, for a checkpoint."""
-        return [float(getattr(self, f.name)) for f in dataclasses.fields(self)]
+        return list(dataclasses.astuple(self))
 
     @classmethod
-    def restored(cls, kept: list[float]) -> Pace:
-        """Continue from saved numbers; without them, or with those of another version, start from nothing."""
-        if len(kept) != len(dataclasses.fields(cls)):
-            return cls()
-        batches, fixed, a_row, a_probe, most_rows, probes, odd = kept
-        return cls(int(batches), fixed, a_row, a_probe, most_rows, probes, bool(odd))
+    def restored(cls, kept: list[Any]) -> Pace:
+        """Continue from saved numbers; without them, start from nothing."""
+        return cls(*kept)
 
 
 def after(pace: Pace, batch: Measured) -> Pace:
@@ -112,8 +110,7 @@ def after(pace: Pace, batch: Measured) -> Pace:
     if ratio > _ODD and not pace.odd:
         return dataclasses.replace(pace, odd=True)
     strange = not 1 / _ODD <= ratio <= _ODD
-    learned = _learned(pace, batch, 1.0 if strange else _LEARNING)
-    return dataclasses.replace(learned, batches=pace.batches + 1, odd=False)
+    return _learned(pace, batch, 1.0 if strange else _LEARNING)
 
 
 def budget(pace: Pace, target_seconds: float, rows: int, parallel: float = 1.0) -> int | None:
@@ -171,14 +168,7 @@ def _learned(pace: Pace, batch: Measured, weight: float) -> Pace:
     if a_row < 0:
         fixed, a_row = fixed + a_row * batch.rows, 0.0
     a_probe, probes = _probing(pace, batch, weight)
-    return dataclasses.replace(
-        pace,
-        fixed_seconds=max(0.0, fixed),
-        seconds_a_row=a_row,
-        seconds_a_probe=a_probe,
-        most_rows=most,
-        probes=probes,
-    )
+    return Pace(pace.batches + 1, max(0.0, fixed), a_row, a_probe, most, probes)
 
 
 def _probing(pace: Pace, batch: Measured, weight: float) -> tuple[float, float]:

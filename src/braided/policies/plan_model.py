@@ -11,7 +11,7 @@ that unit, windows and freshness bounds are in it.
 | rho_h(i, S_J) (Eq. 3) | `productivity(half_join)` |
 | Path^I (Definition 3) | `path(stream)`, a `Path` |
 | phi_j^I (Eq. 5) | `Path.phi[j]`, with phi[0] = 1 |
-| X^I, X_j^I (Eq. 6, 7) | `Path.divide(resources)` |
+| X^I (Eq. 6), X_j^I (Eq. 7) for one row | `Path.cost`, `Path.phi[j]` |
 | rho_p (Eq. 8) | `Path.productivity` |
 | path productivity table (Table 2) | `PlanModel.paths`, `Path.full_cost`, `Path.output` |
 
@@ -35,29 +35,25 @@ just the matching pairs of live rows, as it must be.
 >>> path = model.path("b")
 >>> [str(h) for h in path.half_joins], path.phi, round(path.productivity, 4)
 (['b>a', '(a b)>c'], (1.0, 5.0, 25.0), 4.1667)
->>> path.divide(600)
-(100.0, 500.0)
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from braided.query.errors import InvalidValue
 from braided.query.plan_tree import (
     HalfJoin,
     Orders,
     Plan,
     ascent,
-    check_plan,
     half_joins,
     intermediates,
-    label,
     leaves,
     operators,
     plain_orders,
@@ -105,11 +101,6 @@ class Path:
     def full_cost(self) -> float:
         """Probes per unit of time if all the stream's rows may probe."""
         return self.rate * self.cost
-
-    def divide(self, resources: float) -> tuple[float, ...]:
-        """Probes along the path so that all that is produced is consumed (Eq. 7)."""
-        rows = resources / self.cost
-        return tuple(rows * phi for phi in self.phi[:-1])
 
 
 @dataclass(frozen=True)
@@ -180,11 +171,10 @@ class PlanModel:
 
     def _path(self, stream: str) -> Path:
         own = ascent(self.plan, stream)
-        hops = [tuple(HalfJoin(node, probed) for probed in self.orders[node]) for node in own]
-        sequence = tuple(h for hop in hops for h in hop)
+        sequence = tuple(HalfJoin(node, probed) for node in own for probed in self.orders[node])
         phi = self.phi(sequence)
-        starts = [sum(map(len, hops[:level])) for level in range(len(own))]
-        entry = {node: phi[start] for node, start in zip(own, starts, strict=True)}
+        starts = itertools.accumulate((len(self.orders[node]) for node in own), initial=0)
+        entry = {node: phi[start] for node, start in zip(own, starts, strict=False)}
         return Path(stream, self.rates[stream], sequence, phi, frozen(entry))
 
 
@@ -197,22 +187,26 @@ def plan_model(
     selectivity: Mapping[Plan | HalfJoin, float],
     orders: Orders | None = None,
 ) -> PlanModel:
-    """A model from what is known.
+    """Build a model from what is known.
 
     `sizes` are rows in states, of leaves or intermediates; a leaf without one needs its window.
     `selectivity` is given for operators, for half-joins, or both (the half-join's own comes first).
     `orders` may name only some inputs; the others probe in the plan's order.
     """
-    check_plan(plan)
-    all_orders = {**plain_orders(plan), **(orders or {})}
-    _check_orders(plan, all_orders)
-    known = _selectivities(plan, all_orders, selectivity)
-    given: dict[Plan, float] = dict(sizes or {})
-    given.update({name: _leaf_size(name, rates, windows or {}, given) for name in leaves(plan)})
-    _check_numbers("rate", rates)
-    _check_numbers("size", given)
-    _check_numbers("selectivity", known)
+    usual = plain_orders(plan)
+    all_orders = {**usual, **(orders or {})}
+    assert all(set(all_orders[c]) == set(others) for c, others in usual.items()), "an input probes all others"
     own_rates = {name: float(rates[name]) for name in leaves(plan)}
+    given: dict[Plan, float] = dict(sizes or {})
+    for name in own_rates.keys() - given.keys():
+        given[name] = own_rates[name] * (windows or {})[name] if own_rates[name] else 0.0
+    of_operator = {child: node for node in operators(plan) for child in node}
+    known = {
+        h: float(selectivity[h if h in selectivity else of_operator[h.driver]])
+        for h in half_joins(plan, all_orders)
+    }
+    numbers = (*own_rates.values(), *given.values(), *known.values())
+    assert all(0 <= n < math.inf for n in numbers), "rates, sizes, selectivities are finite and not negative"
     held, lifetimes = _states(plan, own_rates, given, known, all_orders)
     settles = frozenset(intermediates(plan)) - frozenset(given)
     return PlanModel(
@@ -227,12 +221,13 @@ def _states(
     selectivities: Mapping[HalfJoin, float],
     orders: Orders,
 ) -> tuple[dict[Plan, float], dict[Plan, float]]:
-    """Rows in each state and how long they stay, producers before consumers (see above)."""
+    """Return the rows in each state and how long they stay, producers before consumers (see above)."""
     arrivals: dict[Plan, float] = dict(rates.items())
     sizes: dict[Plan, float] = {name: float(given[name]) for name in rates}
     lifetimes: dict[Plan, float] = {name: _ratio(sizes[name], rates[name]) for name in rates}
     for node in operators(plan)[:-1]:
-        arrivals[node] = _production(node, arrivals, sizes, selectivities, orders)
+        per_row = (math.prod(selectivities[HalfJoin(c, p)] * sizes[p] for p in orders[c]) for c in node)
+        arrivals[node] = math.fsum(arrivals[c] * rows for c, rows in zip(node, per_row, strict=True))
         if node in given:
             sizes[node] = float(given[node])
             lifetimes[node] = _ratio(sizes[node], arrivals[node])
@@ -244,52 +239,3 @@ def _states(
 
 def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator > 0 else math.inf
-
-
-def _leaf_size(
-    name: str, rates: Mapping[str, float], windows: Mapping[str, float], sizes: Mapping[Plan, float]
-) -> float:
-    if name not in rates:
-        raise InvalidValue(f"model: stream {name!r} must have a rate; got rates of {sorted(rates)}")
-    if name in sizes:
-        return float(sizes[name])
-    if name not in windows:
-        raise InvalidValue(f"model: stream {name!r} must have a window or a size")
-    return rates[name] * windows[name] if rates[name] else 0.0
-
-
-def _selectivities(
-    plan: Plan, orders: Orders, given: Mapping[Plan | HalfJoin, float]
-) -> dict[HalfJoin, float]:
-    of_operator = {child: given.get(node) for node in operators(plan) for child in node}
-    found = {}
-    for half_join in half_joins(plan, orders):
-        value = given.get(half_join, of_operator[half_join.driver])
-        if value is None:
-            raise InvalidValue(f"model: no selectivity of {half_join} nor of its operator")
-        found[half_join] = float(value)
-    return found
-
-
-def _check_orders(plan: Plan, orders: Orders) -> None:
-    for child, others in plain_orders(plan).items():
-        if sorted(map(label, orders[child])) != sorted(map(label, others)):
-            raise InvalidValue(f"model: {label(child)} must probe each of {others}; got {orders[child]}")
-
-
-def _check_numbers(what: str, values: Mapping[Any, float]) -> None:
-    for name, value in values.items():
-        if not (value >= 0 and math.isfinite(value)):
-            raise InvalidValue(f"model: {what} of {name} must be finite and not negative; got {value}")
-
-
-def _production(
-    node: tuple[Plan, ...],
-    arrivals: Mapping[Plan, float],
-    sizes: Mapping[Plan, float],
-    selectivities: Mapping[HalfJoin, float],
-    orders: Orders,
-) -> float:
-    """What an operator produces per unit of time if all rows may probe."""
-    per_row = (math.prod(selectivities[HalfJoin(c, p)] * sizes[p] for p in orders[c]) for c in node)
-    return math.fsum(arrivals[c] * rows for c, rows in zip(node, per_row, strict=True))

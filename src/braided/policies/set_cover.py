@@ -37,9 +37,9 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from braided.policies.arrays import Bools, Floats
+
 Solver = Literal["auto", "lp", "greedy"]
 _ROUNDING = 1e-9
 
@@ -54,7 +54,7 @@ class CoverProblem:
     caps: tuple[float, ...]
 
     def arrays(self) -> _Arrays:
-        """The same as arrays; states that need nothing are left out."""
+        """Return the same as arrays; states that need nothing are left out."""
         needs = np.asarray(self.needs, np.float64)
         gains = np.asarray(self.gains, np.float64).reshape(len(needs), len(self.costs))
         return _Arrays(np.asarray(self.costs), gains[needs > 0], needs[needs > 0], np.asarray(self.caps))
@@ -67,7 +67,7 @@ class _Arrays:
     needs: Floats
     caps: Floats
 
-    def lacking(self, rows: Floats) -> NDArray[np.bool_]:
+    def lacking(self, rows: Floats) -> Bools:
         """Which states these rows do not satisfy, rounding aside."""
         return self.needs - self.gains @ rows > _ROUNDING * self.needs
 
@@ -99,7 +99,7 @@ def has_scipy() -> bool:
 def lp(problem: CoverProblem) -> Cover:
     """The least cost, by linear program (HiGHS)."""
     given = problem.arrays()
-    found = _program(given, given.costs * given.caps, -given.gains * given.caps, -given.needs)
+    found = _program(given.costs * given.caps, -given.gains * given.caps, -given.needs)
     if found is None:  # coverable only up to the solver's tolerance
         return greedy(problem)
     return _cover(given, found * given.caps, "lp")
@@ -134,16 +134,14 @@ def affordable(problem: CoverProblem, budget: float, cost: float) -> float:
     if not has_scipy() or budget <= 0:
         return max(0.0, budget / cost)
     paths = len(given.costs)
-    matrix = np.vstack([np.append(given.costs * given.caps, 0.0), np.zeros((len(given.needs), paths + 1))])
-    matrix[1:, :paths] = -given.gains * given.caps
-    matrix[1:, paths] = given.needs
-    found = _program(
-        given, np.append(np.zeros(paths), -1.0), matrix, np.append(budget, np.zeros(len(given.needs)))
-    )
+    of_states = np.column_stack([-given.gains * given.caps, given.needs])
+    matrix = np.vstack([np.append(given.costs * given.caps, 0.0), of_states])
+    limits = np.append(budget, np.zeros(len(given.needs)))
+    found = _program(np.append(np.zeros(paths), -1.0), matrix, limits)
     return budget / cost if found is None else float(found[-1])
 
 
-def _program(given: _Arrays, costs: Floats, matrix: Floats, limits: Floats) -> Floats | None:
+def _program(costs: Floats, matrix: Floats, limits: Floats) -> Floats | None:
     """Shares between 0 and 1 that minimise the costs within the limits."""
     from scipy.optimize import linprog  # noqa: PLC0415  (SciPy is optional, and slow to import)
 
@@ -153,7 +151,7 @@ def _program(given: _Arrays, costs: Floats, matrix: Floats, limits: Floats) -> F
     return np.clip(found.x, 0.0, 1.0) if found.status == 0 else None
 
 
-def _as_far(given: _Arrays, rows: Floats, path: int, lacking: NDArray[np.bool_]) -> float:
+def _as_far(given: _Arrays, rows: Floats, path: int, lacking: Bools) -> float:
     """Rows until the first state is satisfied or the path has no more."""
     gains = given.gains[lacking, path]
     missing = (given.needs - given.gains @ rows)[lacking]

@@ -1,17 +1,99 @@
 """Sharing a budget among streams: by weights, within caps, in whole rows.
 
+*Rows to admit* when there is CPU for only some of them (`let_in`; window-join, section 4.2). Two streams
+admitted at rates a and b give results at a rate proportional to a * b, whatever the windows and keys
+(Eq. 10), so with a + b fixed equal rates are best (Eq. 11); a stream slower than its share leaves the rest to
+the others. With n streams the same product of n rates is largest when they are equal, so `equal` is best
+there too. The other rules are the paper's rivals.
+
+With `state_rows` windows are variables too (Eq. 14): results come at a rate of memory of one stream times
+rows admitted of the other. Weights are then the rows each window may hold, so that "window-inverse" gives all
+to the streams that store least, once the rows that the others' windows lack are admitted (at most half the
+budget: beyond that the product falls again). With `max-slow` it is the paper's Max A / Max lambda_b.
+
+*Rows to store* when memory is short (`split`; window-join, section 4.3). Two streams with rates a < b that
+may store M rows in all: a row of the slower stream is met by more probes, so the slower one gets all memory,
+and the faster one's rows probe and pass (Eq. 13): `max-slow`. A window never grows beyond the query's; what
+it cannot use goes to the others.
+
+With n streams results come at a rate of the sum over streams of its rate times the product of all *other*
+windows, so a single window is worth nothing. The natural extension: `max-slow` lets the fastest stream probe
+and pass and shares the memory equally among the others, which is best for that stream's term; `max-fast`,
+its opposite, lets the slowest one pass. Both are the paper's rules if n is 2.
+
 >>> fill(50, (1, 1), (5, 100))  # the slower stream's remainder is given away
 (5.0, 45.0)
 >>> cut(50, (1, 1), (5, 100))  # or not
 (5.0, 25.0)
 >>> whole((2.5, 2.5), 5, turn=0), whole((2.5, 2.5), 5, turn=1)  # the odd row goes round
 ((3, 2), (2, 3))
+>>> let_in("equal", 50, Arrivals((5, 100), (60.0, 60.0)))
+(5.0, 45.0)
+>>> let_in("inverse", 10, Arrivals((80, 20), (9.0, 1.0)))
+(2.0, 8.0)
+>>> split("max-slow", 1000, rates=(10, 50), caps=(5000, 5000))
+(1000.0, 0.0)
+>>> split("max-slow", 1000, rates=(10, 50), caps=(600, 5000))  # the query's window is full: the rest is B's
+(600.0, 400.0)
+>>> split("max-slow", 1000, rates=(10, 50, 20), caps=(5000,) * 3)
+(500.0, 0.0, 500.0)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Rows that wait for admission, and the window of each stream; with `state_rows` its part of them.
+
+    `missing_rows` are the rows each window lacks of that part.
+    """
+
+    rows: tuple[int, ...]
+    windows: tuple[float, ...]
+    missing_rows: tuple[float, ...] = ()
+
+
+def let_in(allocation: str, budget: float, now: Arrivals) -> tuple[float, ...]:
+    """Return how many rows of each stream to admit; "random" is rows of all streams alike: proportional."""
+    weights: Sequence[float] = now.rows
+    first = [0.0] * len(now.rows)
+    if allocation.startswith("window"):
+        weights = [max(0.0, w) for w in now.windows]
+    if allocation == "window-inverse" and now.missing_rows:  # first fill the windows
+        caps = [min(m, r) for m, r in zip(now.missing_rows, now.rows, strict=True)]
+        first = list(fill(budget / 2, now.missing_rows, caps))
+    return _more(budget, first, _weights(allocation.removeprefix("window-"), weights), now.rows)
+
+
+def split(rule: str, budget: float, *, rates: Sequence[float], caps: Sequence[float]) -> tuple[float, ...]:
+    """Return how many rows of each stream to store; `caps` are the rows its window would hold."""
+    if rule not in ("max-slow", "max-fast"):
+        return fill(budget, _weights(rule if any(rates) else "equal", rates), caps)
+    streams = range(len(rates))
+    passing = max(streams, key=lambda i: (rates[i] if rule == "max-slow" else -rates[i], i))
+    others = fill(budget, [float(i != passing) for i in streams], caps)
+    return _more(budget, others, [float(i == passing) for i in streams], caps)
+
+
+def _weights(rule: str, values: Sequence[float]) -> list[float]:
+    if rule == "equal":
+        return [1.0] * len(values)
+    if rule == "inverse":
+        return [1 / v if v else math.inf for v in values]
+    return [float(v) for v in values]
+
+
+def _more(
+    budget: float, first: Sequence[float], weights: Sequence[float], caps: Sequence[float]
+) -> tuple[float, ...]:
+    """Add to these parts what they leave of the budget, by weights."""
+    rest = fill(budget - sum(first), weights, [c - f for c, f in zip(caps, first, strict=True)])
+    return tuple(f + r for f, r in zip(first, rest, strict=True))
 
 
 def fill(budget: float, weights: Sequence[float], caps: Sequence[float]) -> tuple[float, ...]:
@@ -22,8 +104,8 @@ def fill(budget: float, weights: Sequence[float], caps: Sequence[float]) -> tupl
     first = [math.isinf(w) for w in weights]
     if any(first):
         part = fill(budget, [float(f) for f in first], caps)
-        rest = fill(budget - sum(part), [0.0 if f else w for f, w in zip(first, weights, strict=True)], caps)
-        return tuple(a + b for a, b in zip(part, rest, strict=True))
+        others = [0.0 if f else w for f, w in zip(first, weights, strict=True)]
+        return _more(budget, part, others, caps)
     parts = [0.0] * len(weights)
     open_ = [i for i, w in enumerate(weights) if w > 0 and caps[i] > 0]
     left = float(budget)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any
 
-from braided.policies.numbers import Plot, declare, number
+from braided.policies.numbers import Plot, number
 
 _STATE = Plot("State", stacked=True)
 _SPILLED = Plot("Spilled", "Nothing went to disk.")
@@ -126,15 +126,13 @@ class Statistics:
     all stored rows are `driven_rows`.
     """
 
-    results: int = field(metadata=declare("results since the start", prometheus="braided_results_total"))
-    batches: int = field(
-        metadata=declare("batches since the start", "max", prometheus="braided_batches_total")
+    results: int = _given("results since the start", prometheus="braided_results_total")
+    batches: int = _given("batches since the start", "max", prometheus="braided_batches_total")
+    watermark_us: int | None = _given(
+        "the watermark", "max", "us", prometheus="braided_watermark_timestamp_seconds"
     )
-    watermark_us: int | None = field(
-        metadata=declare("the watermark", "max", "us", prometheus="braided_watermark_timestamp_seconds")
-    )
-    streams: Mapping[str, StreamStatistics]
-    half_joins: Mapping[tuple[str, str], HalfJoinStatistics]
+    streams: Mapping[str, StreamStatistics] = field(default_factory=dict)
+    half_joins: Mapping[tuple[str, str], HalfJoinStatistics] = field(default_factory=dict)
     intermediates: Mapping[str, IntermediateStatistics] = field(default_factory=dict)
     rationing: RationingStatistics | None = None
     exact_again: int | None = number("the batch since which rationed probes lose nothing", "all")

@@ -107,6 +107,5 @@ def _contradiction(
     raise InvalidValue(
         "within: the bounds contradict each other along the cycle "
         f"{' -> '.join(names[p] for p in path)}: {'; '.join(steps)}; "
-        f"together they ask for a time before itself ({total}); loosen one of them",
-        option="within",
+        f"together they ask for a time before itself ({total}); loosen one of them"
     )

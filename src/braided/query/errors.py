@@ -7,7 +7,7 @@ in its fields, so that nobody has to read the message to find out; a job file's 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
 
@@ -91,7 +91,7 @@ def about(option: str | None = None, *position: str | int, stream: str | None = 
     except BraidedError as wrong:
         wrong.stream = wrong.stream or stream
         if option is not None:
-            inner = () if wrong.option is None else (wrong.option,)
+            inner = () if wrong.option in (None, option) else (wrong.option,)
             wrong.position = (*position, *inner, *(wrong.position or ())) or None
             wrong.option = option
         raise
@@ -134,12 +134,10 @@ def require_choice(
         )
 
 
-def require_whole(owner: str, option: str, value: object, least: int, most: int, wanted: str) -> None:
-    """Raise unless `value` is a whole number in a range that `wanted` tells."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidType.must(option, "a whole number", value, owner=owner)
-    if not least <= value <= most:
-        raise InvalidValue.must(option, wanted, value, owner=owner)
+def require_stream(name: Any, streams: Sequence[str], where: str) -> None:
+    """Raise unless the query has a stream of this name; `where` says who uses it."""
+    if name not in streams:
+        raise UnknownName(f"{where}: no stream {shown(name)}; {did_you_mean(name, streams)}", value=name)
 
 
 def os_reason(wrong: OSError) -> str:

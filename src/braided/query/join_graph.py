@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, about, did_you_mean, shown
+from braided.query.errors import InvalidType, InvalidValue, about, require_stream, shown
 from braided.query.plan_tree import Plan, label, leaves, operators
 
 ColumnName: TypeAlias = tuple[str, str]  # stream, column
@@ -51,9 +51,7 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
         with about("on", position):
             pairs.append(_pair(pair, streams))
     if not pairs:
-        raise InvalidValue(
-            "on names no pair of columns; leave it out to join by the streams' keys", option="on"
-        )
+        raise InvalidValue("on names no pair of columns; leave it out to join by the streams' keys")
     graph = JoinGraph(attributes(pairs))
     connected = graph.connected(streams)
     apart = [name for name in streams if name not in connected]
@@ -61,7 +59,6 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
         raise InvalidValue(
             f"on does not connect stream {apart[0]!r} with {', '.join(map(repr, connected))}; "
             "add a pair that does",
-            option="on",
             stream=apart[0],
         )
     return tuple(sorted(set(pairs)))
@@ -73,20 +70,15 @@ def _pair(pair: Any, streams: Sequence[str]) -> tuple[str, str]:
     texts = tuple(pair) if isinstance(pair, tuple | list) else ()
     if len(texts) != 2 or not all(isinstance(t, str) and all(t.partition(".")) for t in texts):
         raise InvalidValue(f"on: each entry is a pair such as ('orders.item', 'items.id'); got {shown(pair)}")
-    first, second = sorted(texts, key=lambda t: streams.index(_known(t, streams)))
+    for text in texts:
+        require_stream(column_name(text)[0], streams, f"on uses {text}")
+    first, second = sorted(texts, key=lambda text: streams.index(column_name(text)[0]))
     if column_name(first)[0] == column_name(second)[0]:
         raise InvalidValue(
             f"on: a pair must name two different streams; got {pair!r} (a stream that joins itself is given "
             "twice, under two names)"
         )
     return first, second
-
-
-def _known(text: str, streams: Sequence[str]) -> str:
-    stream = column_name(text)[0]
-    if stream not in streams:
-        raise UnknownName(f"on uses {text}: no stream {stream!r}; {did_you_mean(stream, streams)}")
-    return stream
 
 
 def column_name(text: str) -> ColumnName:
@@ -126,8 +118,7 @@ class JoinGraph:
                 inputs = ", ".join(label(child) for child in operator)
                 raise InvalidValue(
                     f"plan: the inputs {inputs} of one operator have no key in common, so every pair of rows "
-                    "would be compared; put streams together that `on` connects",
-                    option="plan",
+                    "would be compared; put streams together that `on` connects"
                 )
 
     def connected(self, streams: Sequence[str]) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
-from typing import Literal, get_args
+from functools import partial
+from typing import Annotated, Literal
 
-from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, about, require_choice
-from braided.query.values import PlainDict, freeze, value_class
+from braided.query.durations import Duration, to_us
+from braided.query.errors import InvalidType, InvalidValue
+from braided.query.kinds import MOST_INT, above_zero, duration, text, whole
+from braided.query.values import PlainDict, value_class
 
 Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"]
 Keeping = Literal["recent", "average", "ewma"]
@@ -20,6 +21,28 @@ LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those
 _GROUPS = tuple(1 << bits for bits in range(1, 11))
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
+
+
+def _groups(owner: str, option: str, value: object) -> object:
+    if value not in _GROUPS:
+        raise InvalidValue.must(option, f"one of {', '.join(map(str, _GROUPS))}", value, owner=owner)
+    return value
+
+
+def _bytes(owner: str, option: str, limit: object) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int | str):
+        raise InvalidType.must(option, "bytes or a text such as '512 MB'", limit, owner=owner)
+    if isinstance(limit, str):
+        size = _SIZE.fullmatch(limit)
+        if size is None or size[2].lower() not in _UNITS:
+            raise InvalidValue.must(option, "a size such as '512 MB' or '1 GiB'", limit, owner=owner)
+        limit_bytes = int(min(float(size[1]) * _UNITS[size[2].lower()], 2.0 * MOST_BYTES))
+    else:
+        limit_bytes = limit
+    if not LEAST_BYTES <= limit_bytes <= MOST_BYTES:
+        bound = f"at most {MOST_BYTES:,}" if limit_bytes > MOST_BYTES else f"at least {LEAST_BYTES:,}"
+        raise InvalidValue.must(option, f"{bound} bytes", limit, owner=owner)
+    return limit_bytes
 
 
 @value_class
@@ -43,46 +66,21 @@ class Memory(PlainDict):
     folder for temporary files; on Spark its state store has them).
     """
 
-    limit: int | str
-    flush: Flush = dataclasses.field(default="adaptive-global", kw_only=True)
-    flush_share: float = dataclasses.field(default=0.05, kw_only=True)
-    state_manager: bool = dataclasses.field(default=True, kw_only=True)
-    statistics: Keeping = dataclasses.field(default="ewma", kw_only=True)
-    alpha: float = dataclasses.field(default=0.5, kw_only=True)
-    average_of: int = dataclasses.field(default=3, kw_only=True)
-    interval: Duration = dataclasses.field(default="5 seconds", kw_only=True)
-    defer: bool | None = dataclasses.field(default=None, kw_only=True)
-    lineage: Lineage = dataclasses.field(default="carried", kw_only=True)
-    disk_rate: float | None = dataclasses.field(default=None, kw_only=True)
-    memory_weight: float = dataclasses.field(default=1.0, kw_only=True)
-    groups: int | None = dataclasses.field(default=None, kw_only=True)
-    directory: str | None = dataclasses.field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        freeze(self, limit=_bytes(self.limit))
-        require_choice("Memory", "flush", self.flush, get_args(Flush))
-        require_choice("Memory", "statistics", self.statistics, get_args(Keeping))
-        require_choice("Memory", "lineage", self.lineage, get_args(Lineage))
-        _number("flush_share", self.flush_share, above=0, most=1)
-        _number("alpha", self.alpha, above=0, most=1)
-        _number("memory_weight", self.memory_weight, above=0)
-        if self.disk_rate is not None:
-            _number("disk_rate", self.disk_rate, above=0)
-        if isinstance(self.average_of, bool) or not isinstance(self.average_of, int) or self.average_of < 1:
-            raise InvalidValue.must("average_of", "a whole number from 1 on", self.average_of, owner="Memory")
-        if self.groups is not None and self.groups not in _GROUPS:
-            wanted = f"one of {', '.join(map(str, _GROUPS))}"
-            raise InvalidValue.must("groups", wanted, self.groups, owner="Memory")
-        for option, value in (("state_manager", self.state_manager), ("defer", self.defer)):
-            if not isinstance(value, bool) and (option, value) != ("defer", None):
-                raise InvalidType.must(option, "True or False", value, owner="Memory")
-        if self.directory is not None and not isinstance(self.directory, str):
-            raise InvalidType.must("directory", "a text", self.directory, owner="Memory")
-        with about("interval"):
-            us = to_us(self.interval, owner="Memory: interval")
-        if us <= 0:
-            raise InvalidValue.must("interval", "above zero", self.interval, owner="Memory")
-        freeze(self, interval=to_text(us))
+    limit: Annotated[int | str, _bytes]
+    _: dataclasses.KW_ONLY
+    flush: Flush = "adaptive-global"
+    flush_share: Annotated[float, above_zero(most=1)] = 0.05
+    state_manager: bool = True
+    statistics: Keeping = "ewma"
+    alpha: Annotated[float, above_zero(most=1)] = 0.5
+    average_of: Annotated[int, whole(1, MOST_INT, "a whole number from 1 on")] = 3
+    interval: Annotated[Duration, partial(duration, zero=False)] = "5 seconds"
+    defer: bool | None = None
+    lineage: Lineage = "carried"
+    disk_rate: Annotated[float, above_zero()] | None = None
+    memory_weight: Annotated[float, above_zero()] = 1.0
+    groups: Annotated[int, _groups] | None = None
+    directory: Annotated[str, text()] | None = None
 
     @property
     def interval_s(self) -> float:
@@ -106,28 +104,3 @@ class Memory(PlainDict):
     def one_sided(self) -> bool:
         """Whether single inputs of a group are flushed, and not all of them together."""
         return self.flush in ("rpj", "largest")
-
-
-def _bytes(limit: object) -> int:
-    if isinstance(limit, bool) or not isinstance(limit, int | str):
-        raise InvalidType.must("limit", "bytes or a text such as '512 MB'", limit, owner="Memory")
-    found = limit
-    if isinstance(limit, str):
-        read = _SIZE.fullmatch(limit)
-        if read is None or read[2].lower() not in _UNITS:
-            raise InvalidValue.must("limit", "a size such as '512 MB' or '1 GiB'", limit, owner="Memory")
-        found = int(min(float(read[1]) * _UNITS[read[2].lower()], 2.0 * MOST_BYTES))
-    assert isinstance(found, int)
-    if found > MOST_BYTES:
-        raise InvalidValue.must("limit", f"at most {MOST_BYTES:,} bytes", limit, owner="Memory")
-    if found < LEAST_BYTES:
-        raise InvalidValue.must("limit", f"at least {LEAST_BYTES:,} bytes", limit, owner="Memory")
-    return found
-
-
-def _number(option: str, value: object, *, above: float, most: float = math.inf) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidType.must(option, "a number", value, owner="Memory")
-    if not above < value <= most or math.isinf(value):
-        upto = "" if math.isinf(most) else f" and at most {most:g}"
-        raise InvalidValue.must(option, f"above {above:g}{upto}", value, owner="Memory")

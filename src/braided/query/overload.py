@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, get_args
+from functools import partial
+from typing import Annotated, Literal, TypeAlias, get_args
 
-from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidValue, about, require_choice, require_whole
-from braided.query.values import PlainDict, freeze, value_class
+from braided.query.durations import Duration
+from braided.query.errors import InvalidValue
+from braided.query.kinds import duration, whole
+from braided.query.values import PlainDict, value_class
 
 MOST_ROWS = 1 << 53  # whole numbers that a float still represents
 Shed = Literal["probes", "input"]
@@ -18,6 +20,7 @@ ProbeAllocation = Literal[
 InputAllocation = Literal[
     "equal", "proportional", "inverse", "window-proportional", "window-inverse", "random"
 ]  # fmt: skip
+Rows: TypeAlias = Annotated[int, whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")]
 WindowSplit = Literal["max-slow", "max-fast", "proportional", "inverse", "equal"]
 
 
@@ -38,31 +41,19 @@ class Overload(PlainDict):
     rows and windows.
     """
 
-    probes: int | None = None
-    target_batch: Duration | None = None
-    state_rows: int | None = dataclasses.field(default=None, kw_only=True)
-    allocation: ProbeAllocation | InputAllocation = dataclasses.field(default="jaqpot", kw_only=True)
-    shed: Shed = dataclasses.field(default="probes", kw_only=True)
-    window_split: WindowSplit = dataclasses.field(default="max-slow", kw_only=True)
+    probes: Rows | None = None
+    target_batch: Annotated[Duration, partial(duration, zero=False)] | None = None
+    _: dataclasses.KW_ONLY
+    state_rows: Rows | None = None
+    allocation: ProbeAllocation | InputAllocation = "jaqpot"
+    shed: Shed = "probes"
+    window_split: WindowSplit = "max-slow"
 
-    def __post_init__(self) -> None:
-        for option in ("probes", "state_rows"):
-            rows = getattr(self, option)
-            if rows is not None:
-                wanted = f"at least 1 and at most {MOST_ROWS:,}"
-                require_whole("Overload", option, rows, 1, MOST_ROWS, wanted)
-        if self.target_batch is not None:
-            with about("target_batch"):
-                us = to_us(self.target_batch, owner="Overload: target_batch")
-            if us <= 0:
-                raise InvalidValue.must("target_batch", "above zero", self.target_batch, owner="Overload")
-            freeze(self, target_batch=to_text(us))
+    def _check(self) -> None:
         if self.probes is not None and self.target_batch is not None:
             raise InvalidValue("Overload: give probes or target_batch, not both", option="target_batch")
         if self.probes is None and self.target_batch is None and self.state_rows is None:
             raise InvalidValue("Overload: give a budget: probes, target_batch or state_rows", option="probes")
-        require_choice("Overload", "shed", self.shed, get_args(Shed))
-        require_choice("Overload", "window_split", self.window_split, get_args(WindowSplit))
         self._check_allocation()
 
     @property
@@ -76,9 +67,7 @@ class Overload(PlainDict):
         return self.shed == "input"
 
     def _check_allocation(self) -> None:
-        probes, rows = get_args(ProbeAllocation), get_args(InputAllocation)
-        require_choice("Overload", "allocation", self.allocation, (*probes, *rows))
-        known = rows if self.drops_input else probes
+        known = get_args(InputAllocation if self.drops_input else ProbeAllocation)
         if self.allocation not in known:
             raise InvalidValue(
                 f"Overload: allocation={self.allocation!r} does not go with shed={self.shed!r}; "

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean, shown
+from braided.query.errors import InvalidType, InvalidValue, require_stream, shown
 
 Plan: TypeAlias = "str | tuple[Plan, ...]"
 
@@ -63,14 +63,14 @@ def linear(streams: Sequence[str]) -> Plan:
     return plan
 
 
-def read_plan(plan: object, streams: Sequence[str]) -> Plan | None:
-    """A plan as a user gives it, in tuples: None stands for the flat one; bad ones raise.
+def read_plan(plan: object, streams: Sequence[str]) -> Plan:
+    """Read a plan as a user gives it, a word or in tuples; bad ones raise.
 
     >>> read_plan([["a", "b"], "c"], ["a", "b", "c"])
     (('a', 'b'), 'c')
     """
     if plan in ("mjoin", "linear"):
-        return None
+        return str(plan)
     if not isinstance(plan, tuple | list):
         wrong = InvalidValue if isinstance(plan, str) else InvalidType
         raise wrong(
@@ -81,8 +81,7 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan | None:
     check_plan(tree)
     named = leaves(tree)
     for name in named:
-        if name not in streams:
-            raise UnknownName(f"plan: no stream {name!r}; {did_you_mean(name, streams)}")
+        require_stream(name, streams, "plan")
     missing = [name for name in streams if name not in named]
     if missing:
         raise InvalidValue(f"plan: stream {missing[0]!r} is missing; every stream must be in it once")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from braided.query.errors import InvalidType, InvalidValue, require_choice, require_whole
-from braided.query.values import PlainDict, freeze, value_class
+from braided.query.kinds import MOST_INT, names, whole
+from braided.query.values import PlainDict, value_class
 
 Streams = Literal["random", "priority"]
 Tuples = Literal["sequential", "value"]
@@ -25,27 +25,7 @@ class Scheduling(PlainDict):
 
     streams: Streams = "priority"
     tuples: Tuples = "value"
-    quota: int = dataclasses.field(default=100, kw_only=True)
-    order: Sequence[str] | None = dataclasses.field(default=None, kw_only=True)
-    seed: int = dataclasses.field(default=0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        require_choice("Scheduling", "streams", self.streams, get_args(Streams))
-        require_choice("Scheduling", "tuples", self.tuples, get_args(Tuples))
-        for option, least in (("quota", 1), ("seed", 0)):
-            wanted = f"at least {least}, in 64 bits"
-            require_whole("Scheduling", option, getattr(self, option), least, (1 << 63) - 1, wanted)
-        freeze(self, order=_order(self.order))
-
-
-def _order(order: object) -> tuple[str, ...] | None:
-    if order is None:
-        return None
-    if isinstance(order, str) or not isinstance(order, Sequence):
-        raise InvalidType.must("order", "names of streams", order, owner="Scheduling")
-    for name in order:
-        if not isinstance(name, str):
-            raise InvalidType.must("order", "names of streams", name, owner="Scheduling")
-    if len(set(order)) < len(order):
-        raise InvalidValue(f"Scheduling: order names a stream twice: {', '.join(order)}", option="order")
-    return tuple(order)
+    _: dataclasses.KW_ONLY
+    quota: Annotated[int, whole(1, MOST_INT, "at least 1, in 64 bits")] = 100
+    order: Annotated[Sequence[str], names("names of streams", "stream")] | None = None
+    seed: Annotated[int, whole(0, MOST_INT, "at least 0, in 64 bits")] = 0

@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import get_args
+from typing import Annotated, Any
 
-from braided.query import windows
-from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidType, InvalidValue, about, require_choice
-from braided.query.promises import Arrival, Punctuation, RangePunctuation, read_punctuation
-from braided.query.values import PlainDict, freeze, value_class
-from braided.query.windows import CountWindow, Window
+from braided.query.durations import Duration, to_us
+from braided.query.errors import InvalidValue, about
+from braided.query.kinds import column, duration, names
+from braided.query.promises import Arrival, Punctuation, RangePunctuation
+from braided.query.values import PlainDict, value_class
+from braided.query.windows import UNBOUNDED, CountWindow, Window
 
+_KEY = names("a column name or several", "column", least=1)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _key(owner: str, option: str, value: Any) -> tuple[str, ...]:
+    return _KEY(owner, option, (value,) if isinstance(value, str) else value)  # type: ignore[no-any-return]
 
 
 @value_class
@@ -32,35 +37,29 @@ class Stream(PlainDict):
     """
 
     name: str
-    key: str | Sequence[str] | None = None
-    time: str | None = dataclasses.field(default=None, kw_only=True)
-    window: Window | None = dataclasses.field(default=None, kw_only=True)
-    lateness: Duration | None = dataclasses.field(default=None, kw_only=True)
-    freshness: Duration | None = dataclasses.field(default=None, kw_only=True)
-    unique: bool = dataclasses.field(default=False, kw_only=True)
-    arrival: Arrival = dataclasses.field(default="any", kw_only=True)
-    punctuation: Punctuation | None = dataclasses.field(default=None, kw_only=True)
+    key: Annotated[str | Sequence[str], _key] | None = None
+    _: dataclasses.KW_ONLY
+    time: Annotated[str, column] | None = None
+    window: Window | None = None
+    lateness: Annotated[Duration, duration] | None = None
+    freshness: Annotated[Duration, duration] | None = None
+    unique: bool = False
+    arrival: Arrival = "any"
+    punctuation: Punctuation | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             wanted = "letters, digits and underscores, starting with a letter or underscore"
             raise InvalidValue.must("name", wanted, self.name, owner="Stream")
         with about(stream=self.name):
-            self._normalise()
+            super().__post_init__()
 
-    def _normalise(self) -> None:
-        freeze(self, key=_columns(self.key, self.name))
-        with about("window"):
-            freeze(self, window=windows.normalise(self.window, self.name))
-        for option in ("lateness", "freshness"):
-            freeze(self, **{option: _duration(getattr(self, option), self.name, option)})
-        with about("punctuation"):
-            freeze(self, punctuation=read_punctuation(self.punctuation, self.name))
-        if self.time is not None:
-            _column(self.time, "time", self.name)
-        if not isinstance(self.unique, bool):
-            raise InvalidType.must("unique", "True or False", self.unique, stream=self.name)
-        require_choice(f"stream {self.name!r}", "arrival", self.arrival, get_args(Arrival))
+    @property
+    def _owner(self) -> str:
+        """What error messages call the stream."""
+        return f"stream {self.name!r}"
+
+    def _check(self) -> None:
         if self.flag is not None and self.flag in (*self.key_columns, self.time):
             raise InvalidValue.of(
                 self.name,
@@ -99,7 +98,7 @@ class Stream(PlainDict):
     @property
     def window_us(self) -> int | None:
         """The time window in microseconds; None if unbounded or counted in rows."""
-        if isinstance(self.window, CountWindow) or self.window in (None, windows.UNBOUNDED):
+        if isinstance(self.window, CountWindow) or self.window in (None, UNBOUNDED):
             return None
         return to_us(self.window)
 
@@ -107,6 +106,11 @@ class Stream(PlainDict):
     def count_window(self) -> CountWindow | None:
         """The count window, if the window is one."""
         return self.window if isinstance(self.window, CountWindow) else None
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether the window counts the rows of each key."""
+        return self.count_window is not None and self.count_window.per == "key"
 
     @property
     def freshness_us(self) -> int | None:
@@ -117,31 +121,3 @@ class Stream(PlainDict):
     def lateness_us(self) -> int:
         """How far out of order rows may come, in microseconds; 0 if not stated."""
         return to_us(self.lateness) if self.lateness is not None else 0
-
-
-def _columns(key: object, stream: str) -> tuple[str, ...] | None:
-    if key is None:
-        return None
-    names = (key,) if isinstance(key, str) else key
-    if not isinstance(names, Sequence) or not names:
-        raise InvalidType.must("key", "a column name or several", key, stream=stream)
-    for name in names:
-        _column(name, "key", stream)
-    if len(set(names)) < len(names):
-        raise InvalidValue.of(stream, "key", f"key names a column twice: {', '.join(map(repr, names))}")
-    return tuple(names)
-
-
-def _column(name: object, option: str, stream: str) -> None:
-    if not isinstance(name, str) or not name:
-        raise InvalidType.must(option, "a column name", name, stream=stream)
-
-
-def _duration(value: Duration | None, stream: str, option: str) -> str | None:
-    if value is None:
-        return None
-    with about(option):
-        us = to_us(value, owner=f"stream {stream!r}: {option}")
-        if us < 0:
-            raise InvalidValue(f"stream {stream!r}: {option} must not be negative; got {value!r}")
-    return to_text(us)

@@ -22,7 +22,7 @@ def streaming_problems(query: JoinQuery) -> Iterator[InvalidValue]:
             yield InvalidValue.of(
                 stream.name,
                 "window",
-                "a streaming join needs a window, or its state grows for ever; give one, or write "
+                "a streaming join needs a window, or its state grows forever; give one, or write "
                 f"window={UNBOUNDED!r} if that is meant",
             )
         elif stream.lateness is None and query.windowed:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
-from braided.query.durations import Duration, to_text, to_us
-from braided.query.errors import InvalidValue, require_choice, require_whole
+from braided.query.durations import Duration
+from braided.query.kinds import duration, whole
 from braided.query.values import PlainDict, value_class
 
 Per = Literal["key", "stream"]
@@ -20,27 +19,15 @@ class CountWindow(PlainDict):
     Rows with the same time do not push each other out.
     """
 
-    rows: int
-    per: Per = dataclasses.field(default="key", kw_only=True)
-
-    def __post_init__(self) -> None:
-        require_whole("CountWindow", "rows", self.rows, 1, (1 << 31) - 1, "at least 1 and less than 2^31")
-        require_choice("CountWindow", "per", self.per, get_args(Per))
+    rows: Annotated[int, whole(1, (1 << 31) - 1, "at least 1 and less than 2^31")]
+    _: dataclasses.KW_ONLY
+    per: Per = "key"
 
 
-Window: TypeAlias = Duration | CountWindow
+def _time_window(owner: str, option: str, value: Any) -> str:
+    unbounded = isinstance(value, str) and value.strip().lower() == UNBOUNDED
+    return UNBOUNDED if unbounded else duration(owner, option, value)
+
+
+Window: TypeAlias = Annotated[Duration, _time_window] | CountWindow
 UNBOUNDED = "unbounded"
-
-
-def normalise(window: object, stream: str) -> str | CountWindow | None:
-    """The canonical text of a time window, a count window, "unbounded", or None."""
-    if window is None or isinstance(window, CountWindow):
-        return window
-    if isinstance(window, Mapping):
-        return CountWindow.from_dict(window)
-    if isinstance(window, str) and window.strip().lower() == UNBOUNDED:
-        return UNBOUNDED
-    us = to_us(window, owner=f"stream {stream!r}: window")  # type: ignore[arg-type]
-    if us < 0:
-        raise InvalidValue(f"stream {stream!r}: window must not be negative; got {window!r}")
-    return to_text(us)

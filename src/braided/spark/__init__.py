@@ -10,13 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from braided.spark.diagnosis import why
-    from braided.spark.finishing import finish
-    from braided.spark.measures import metrics
-    from braided.spark.pipeline import join
-    from braided.spark.sessions.builder import conf, session
-    from braided.spark.sources.xml_source import XmlSource
-    from braided.spark.storage.stored import StoredState, inspect_state
+    from braided.policies.statistics import JoinMetrics as JoinMetrics
+    from braided.spark.diagnosis import why as why
+    from braided.spark.finishing import finish as finish
+    from braided.spark.measures import metrics as metrics
+    from braided.spark.pipeline import join as join
+    from braided.spark.sessions.builder import conf as conf
+    from braided.spark.sessions.builder import session as session
+    from braided.spark.sources.xml_source import XmlSource as XmlSource
+    from braided.spark.storage.stored import StoredState as StoredState
+    from braided.spark.storage.stored import inspect_state as inspect_state
 
 _HOMES = {
     "JoinMetrics": "measures",
@@ -54,15 +57,4 @@ def __dir__() -> list[str]:
     return [*globals(), *_HOMES]
 
 
-__all__ = [
-    "JoinMetrics",
-    "StoredState",
-    "XmlSource",
-    "conf",
-    "finish",
-    "inspect_state",
-    "join",
-    "metrics",
-    "session",
-    "why",
-]
+__all__ = list(_HOMES)

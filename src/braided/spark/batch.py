@@ -15,8 +15,8 @@ def batch_join(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
     """A function that joins all rows of one bucket and yields blobs of results."""
 
     def join_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for found in Bucket(plan, 0, Nowhere()).run(packed_rows(batches), finish=True):
-            yield to_arrow([found])
+        for row in Bucket(plan, 0, None).run(packed_rows(batches)):
+            yield to_arrow([row])
 
     return join_bucket
 
@@ -29,24 +29,3 @@ def whole_batch_join(plan: JoinPlan) -> Callable[[pa.Table], pa.Table]:
         return pa.Table.from_batches(pieces(iter(table.to_batches())), schema(Found))
 
     return join_bucket
-
-
-class Nowhere:
-    """A state that is empty and forgets everything."""
-
-    def get_meta(self) -> bytes | None:
-        """Nothing."""
-        return None
-
-    def put_meta(self, data: bytes) -> None:
-        """Forget it."""
-
-    def get_chunk(self, number: int) -> bytes | None:
-        """Nothing."""
-        return None
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        """Forget it."""
-
-    def remove_chunk(self, number: int) -> None:
-        """Nothing to remove."""

@@ -15,7 +15,6 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,7 +23,7 @@ from braided.engine.intake import Arrival
 from braided.engine.stopwatch import Stopwatch
 from braided.spark import measures
 from braided.spark.batch_clock import BatchClock
-from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
+from braided.spark.plan import LATE_COLUMN, JoinPlan
 from braided.spark.skew import hottest_rows
 from braided.spark.storage.arena import Arena, new_token, open_arena
 from braided.spark.storage.bucket_state import BucketState
@@ -38,53 +37,53 @@ class Bucket:
     """Processes one bucket's part of one micro-batch."""
 
     def __init__(
-        self, plan: JoinPlan, number: int, state: State, query_id: str = "", ahead_seconds: float = 0.0
+        self, plan: JoinPlan, number: int, state: State | None, query_id: str = "", ahead_seconds: float = 0.0
     ) -> None:
-        """`ahead_seconds` is what buckets before this one probed, in this batch and task."""
+        """Without a state the rows of one batch are all there are.
+
+        `ahead_seconds` is what buckets before this one probed, in this batch and task.
+        """
         self._plan, self._number, self._state, self._query_id = plan, number, state, query_id
         self._ahead_seconds = ahead_seconds
         self.probing_seconds = 0.0
 
-    def run(self, packed: Sequence[Packed], *, finish: bool = False) -> Iterator[Found]:
+    def run(self, packed: Sequence[Packed]) -> Iterator[Found]:
         """Blobs of results, and at the end one row of metrics; the state is written in between.
 
-        With `finish` there is nothing to come: results that wait are handed out, and no state is kept.
+        Without a state there is nothing to come: results that wait are handed out.
         """
-        fingerprint, stage = self._plan.query.fingerprint(), self._plan.stage.number
-        arena = open_arena(self._arena_plan(), self._query_id, fingerprint, self._number, stage)
+        arena = open_arena(self._plan, self._query_id, self._number)
         try:
-            yield from self._run(Received(self._plan, packed), arena, finish=finish)
+            yield from self._run(Received(self._plan, packed), arena)
         finally:
-            arena.close()
+            if arena is not None:
+                arena.close()
 
     def owed(self) -> Iterator[bytes]:
         """Blobs of all results that wait, if nothing more arrives; the state is as good as gone then."""
-        stored = BucketState(self._plan, self._number, self._state)
-        meta = stored.meta()
-        engine = stored.engine(meta, Arena(None, meta.fingerprint))
+        return self._waiting(BucketState(self._plan, self._number, self._state).engine(None))
+
+    def _waiting(self, engine: Engine) -> Iterator[bytes]:
         for table in itertools.chain.from_iterable(engine.finish()):
             yield from self._blobs(table)
 
-    def _run(self, received: Received, arena: Arena, *, finish: bool) -> Iterator[Found]:
+    def _run(self, received: Received, arena: Arena | None) -> Iterator[Found]:
         watch = Stopwatch()
-        stored = BucketState(self._plan, self._number, self._state, keeps_state=not finish)
         with watch.on("state"):
-            meta = stored.meta()
-            engine = stored.engine(meta, arena)
+            stored = BucketState(self._plan, self._number, self._state)
+            meta, engine = stored.meta, stored.engine(arena)
         with watch.on("engine"):
-            received.check_complete(engine.watermark.newest_us)
+            received.check_complete(engine.core.watermark.newest_us)
             arrivals = engine.accept(
                 received.incoming(), borrow=True, share=received.share, cores=self._plan.cores
             )
         handed = received.handed(engine.tree)
         for table in watch.each("engine", engine.step(arrivals, eager=False, handed=handed)):
             yield from map(Found, self._blobs(table))
-        yield from (
-            Found(blob, late=True) for blob in itertools.chain(self._late(arrivals), received.passing)
-        )
-        if finish:
-            for table in itertools.chain.from_iterable(engine.finish()):
-                yield from map(Found, self._blobs(table))
+        for blob in itertools.chain(self._late(arrivals), received.passing):
+            yield Found(blob, late=True)
+        if self._state is None:
+            yield from map(Found, self._waiting(engine))
             return
         self._measure(meta, engine, received)
         engine.make_room(arrivals)  # any attempt may, as it likes: the results of this batch are out
@@ -92,8 +91,9 @@ class Bucket:
         if stored.rebuilds and (self._plan.query.promises or self._plan.query.memory is not None):
             previous = ""  # chunks that are not committed say where rows lie now
         with watch.on("state"):
-            stored.write(meta, engine, arrivals)
-            arena.save(engine, meta.token, previous)
+            stored.write(engine, arrivals)
+            if arena is not None:
+                arena.save(engine, meta.token, previous)
         report = measures.report(
             engine.statistics(),
             self._plan,
@@ -105,7 +105,7 @@ class Bucket:
             rebuilds=stored.rebuilds,
             arena_hits=stored.hits,
         )
-        yield Found(report=report, leaves_us=engine.watermark.newest_us)
+        yield Found(report=report, leaves_us=engine.core.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:
         """How long the batch takes, for the budget of the next; no result of this one depends on it."""
@@ -118,34 +118,26 @@ class Bucket:
         if not received.idle:
             engine.measured(seconds, self._ahead_seconds)
 
-    def _arena_plan(self) -> ArenaPlan:
-        """Engines with count windows are rebuilt: their state is small, and they wait with rows."""
-        return ArenaPlan() if self._plan.query.counts else self._plan.arena
-
     def _blobs(self, table: pa.Table) -> Iterator[bytes]:
         if self._plan.late == "flag" and self._plan.stage.last:
             table = table.append_column(LATE_COLUMN, pa.nulls(table.num_rows, pa.string()))
         for batch in table.to_batches():
-            for piece in blobs.bounded(batch):
-                yield blobs.encode(piece)
+            yield from blobs.encoded(batch)
 
     def _late(self, arrivals: Sequence[Arrival | None]) -> Iterator[bytes]:
         """Late rows in the result's columns: those of the other streams are null."""
         if self._plan.late != "flag":
             return
-        columns = {c.name: c for c in self._plan.output.columns}
         for i, arrival in enumerate(arrivals):
             if arrival is None or arrival.late is None:
                 continue
             rows = arrival.late.num_rows
-            arrays: list[Any] = []
-            for field in self._plan.schema:
-                column = columns.get(field.name)
-                if column is not None and column.stream == i:
-                    arrays.append(arrival.late.column(column.column).cast(field.type))
-                elif field.name == LATE_COLUMN:
-                    arrays.append(pa.array([self._plan.query.names[i]] * rows))
-                else:
-                    arrays.append(pa.nulls(rows, field.type))
-            for piece in blobs.bounded(pa.RecordBatch.from_arrays(arrays, schema=self._plan.schema)):
-                yield blobs.encode(piece)
+            known = {
+                c.name: arrival.late.column(c.column) for c in self._plan.output.columns if c.stream == i
+            }
+            known[LATE_COLUMN] = pa.array([self._plan.query.names[i]] * rows)
+            arrays = [
+                known[field.name].cast(field.type) if field.name in known else pa.nulls(rows, field.type)
+                for field in self._plan.schema
+            ]
+            yield from blobs.encoded(pa.RecordBatch.from_arrays(arrays, schema=self._plan.schema))

@@ -10,6 +10,16 @@ from braided.policies.statistics import JoinMetrics
 from braided.query.durations import to_text
 from braided.spark.measures import metrics
 
+_ROWS = {  # by the number of a stream that counts them
+    "late_rows": "came too late; a larger lateness would let them in",
+    "null_keys": "have no key (null), and join nothing",
+    "null_times": "have no time (null), and join nothing",
+    "shed_rows": "were not let in: overload shares its budget out; a larger one would let them in",
+    "cut_rows": "were forgotten early to keep to state_rows; results with them are lost",
+    "violations": "broke what it promises of its keys (unique, arrival, punctuation): left out",
+}
+_UNITS_US = (86_400_000_000, 3_600_000_000, 60_000_000)
+
 
 def why(streaming: StreamingQuery) -> str:
     """What keeps a join from producing, most telling first; one sentence a line."""
@@ -30,12 +40,16 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
             "running."
         )
         return
-    yield f"{_number(seen.results, 'result')} in {_number(seen.batches, 'batch', 'batches')} so far."
+    batches = "batch" if seen.batches == 1 else "batches"
+    yield f"{_counted(seen.results, 'result')} in {seen.batches:,} {batches} so far."
     yield from _sources(seen)
     yield from _rows(seen)
     yield from _half_joins(seen)
     yield from _rationing(seen)
-    yield from _spilled(seen)
+    if rows := sum(s.spilled_rows for s in seen.streams.values()):
+        waits = f"; about {seen.owed:,} combinations wait until they are merged" if seen.owed else ""
+        decision = f" ({seen.disk_decision})" if seen.disk_decision else ""
+        yield f"{rows:,} rows do not fit into the memory budget and lie in cold groups{waits}{decision}."
     if seen.hottest_key_share > max(0.1, 2 / max(1, seen.buckets)):
         yield (
             f"One key brings about {100 * seen.hottest_key_share:.0f} % of the rows; all of them go to one "
@@ -52,67 +66,40 @@ def _sources(seen: JoinMetrics) -> Iterator[str]:
         )
     lags = {name: lag for name, lag in seen.lag_us.items() if lag}
     if lags and not silent:
-        slowest = max(lags, key=lambda name: lags[name] or 0)
+        slowest = max(lags, key=lambda name: lags[name])
         yield (
-            f"Stream {slowest!r} is furthest behind: its newest row is {_about(lags[slowest] or 0)} older "
+            f"Stream {slowest!r} is furthest behind: its newest row is {_about(lags[slowest])} older "
             "than the newest of all, so it holds the watermark back."
         )
 
 
 def _rows(seen: JoinMetrics) -> Iterator[str]:
     for name, s in seen.streams.items():
-        for count, words in (
-            (s.late_rows, "came too late; a larger lateness would let them in"),
-            (s.null_keys, "have no key (null), and join nothing"),
-            (s.null_times, "have no time (null), and join nothing"),
-            (s.shed_rows, "were not let in: overload shares its budget out; a larger one would let them in"),
-            (s.cut_rows, "were forgotten early to keep to state_rows; results with them are lost"),
-            (
-                s.violations,
-                "broke what it promises of its keys (unique, arrival, punctuation): left out",
-            ),
-        ):
-            if count:
+        for counted, words in _ROWS.items():
+            if count := getattr(s, counted):
                 share = 100 * count / max(1, s.rows_in)
                 percent = f"{share:.0f} %" if share >= 1 else "under 1 %"
-                yield f"{_number(count, 'row')} ({percent}) of stream {name!r} {words}."
+                yield f"{_counted(count, 'row')} ({percent}) of stream {name!r} {words}."
 
 
 def _rationing(seen: JoinMetrics) -> Iterator[str]:
-    if seen.rationing is None:
+    rationing = seen.rationing
+    if rationing is None:
         return
-    if seen.rationing.problem:
-        yield f"Overload: {seen.rationing.problem}."
+    if rationing.problem:
+        yield f"Overload: {rationing.problem}."
     if seen.exact_again is None:
-        budget = seen.rationing.budget
-        yield (
-            "Probes are rationed, so results are missing now"
-            + (f": at most {budget:,} probes a batch" if budget is not None else "")
-            + (f"; {seen.rationing.reason}" if seen.rationing.reason else "")
-            + "."
-        )
-    if seen.rationing.results_lost:
+        most = "" if rationing.budget is None else f": at most {rationing.budget:,} probes a batch"
+        reason = f"; {rationing.reason}" if rationing.reason else ""
+        yield f"Probes are rationed, so results are missing now{most}{reason}."
+    if rationing.results_lost:
         again = "" if seen.exact_again is None else f"; all is exact again since batch {seen.exact_again}"
-        yield (
-            f"About {seen.rationing.results_lost:,} results were lost to rationed probes since the start"
-            f"{again}."
-        )
-
-
-def _spilled(seen: JoinMetrics) -> Iterator[str]:
-    rows = sum(s.spilled_rows for s in seen.streams.values())
-    if rows:
-        yield (
-            f"{rows:,} rows do not fit into the memory budget and lie in cold groups"
-            + (f"; about {seen.owed:,} combinations wait until they are merged" if seen.owed else "")
-            + (f" ({seen.disk_decision})" if seen.disk_decision else "")
-            + "."
-        )
+        yield f"About {rationing.results_lost:,} results were lost to rationed probes since the start{again}."
 
 
 def _half_joins(seen: JoinMetrics) -> Iterator[str]:
     for (probing, probed), h in seen.half_joins.items():
-        if h.probes >= 100 and not h.same_key and not _meets(seen, probed, probing):
+        if h.probes >= 100 and not h.same_key and not seen.half_joins[probed, probing].same_key:
             if probing < probed:
                 yield (
                     f"Keys of {probing!r} and {probed!r} never overlap: {h.probes:,} look-ups found no row "
@@ -125,23 +112,11 @@ def _half_joins(seen: JoinMetrics) -> Iterator[str]:
             )
 
 
-def _number(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def _meets(seen: JoinMetrics, probing: str, probed: str) -> bool:
-    return bool(seen.half_joins[probing, probed].same_key)
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _about(us: int) -> str:
     """A duration in one unit: minutes up to two hours, hours up to two days."""
-    for least, unit in (
-        (2 * 86_400_000_000, 86_400_000_000),
-        (2 * 3_600_000_000, 3_600_000_000),
-        (2 * 60_000_000, 60_000_000),
-        (1_000_000, 1_000_000),
-        (1_000, 1_000),
-    ):
-        if us >= least:
-            return to_text(us // unit * unit)
-    return to_text(us)
+    unit = next((unit for unit in _UNITS_US if us >= 2 * unit), 1_000_000 if us >= 1_000_000 else 1_000)
+    return to_text(us // unit * unit if us >= unit else us)

@@ -16,8 +16,8 @@ from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Meta
 from braided.spark.storage.stored import chunk_rows, meta_rows, operators_of, some_session
+from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import labels
-from braided.spark.wire.unpack import unpack
 
 _META = -1  # the number of the small value among the chunks
 
@@ -43,7 +43,7 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
             f"the checkpoint at {checkpoint!r} owes nothing: only joins with bd.Memory(..., defer=True) let "
             "results wait"
         )
-    plan = JoinPlan.restored(meta.finishing, meta.buckets)
+    plan = JoinPlan.from_dict(meta.finishing, meta.buckets)
     stored = metas.withColumn("number", F.lit(_META).cast("long")).unionByName(
         chunk_rows(spark, checkpoint, operator)
     )
@@ -55,15 +55,12 @@ def _owed(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     """A function from all that is stored of a bucket to blobs of what it owes."""
 
     def blobs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        memory = plan.query.memory
-        with tempfile.TemporaryDirectory(
-            prefix="braided-finish-", dir=memory.directory if memory is not None else None
-        ) as folder:
+        directory = plan.query.memory.directory if plan.query.memory else None
+        with tempfile.TemporaryDirectory(prefix="braided-finish-", dir=directory) as folder:
             state, bucket = Folder(Path(folder)), 0
             for batch in batches:
-                for label, number, data in zip(
-                    *(batch.column(n) for n in ("bucket", "number", "data")), strict=True
-                ):
+                columns = (batch.column(name) for name in ("bucket", "number", "data"))
+                for label, number, data in zip(*columns, strict=True):
                     bucket = labels(plan.buckets).index(label.as_py())
                     state.put_chunk(number.as_py(), data.as_buffer())
             for blob in Bucket(plan, bucket, state).owed():

@@ -11,7 +11,6 @@ with None for what other stages know, so that they add up as buckets do.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -229,7 +228,7 @@ def metrics_of(progress: Sequence[Mapping[str, Any]], *, query_id: str, active: 
         last["streams"],
         as_tuples(json.loads(last["plan"])),
         latest,
-        hottest_key_share=max(map(_hottest_share, latest, reports.values())),
+        hottest_key_share=max(map(_hottest_share, reports.values())),
         memory_limit=last.get("memory_limit"),
         **known,
     )
@@ -245,12 +244,12 @@ def _reports(progress: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[st
     return {name: reports[name] for name in sorted(reports, key=lambda name: (name == OBSERVED, name))}
 
 
-def _hottest_share(latest: Sequence[Report], newest_first: Sequence[Mapping[str, Any]]) -> float:
+def _hottest_share(newest_first: Sequence[Mapping[str, Any]]) -> float:
     """The hottest key's part in the latest batch of a stage that had rows."""
-    earlier = (read(reported["buckets"]) for reported in newest_first[1:])
-    for stage in itertools.chain([latest], earlier):
-        if rows := sum(load.rows for _, load in stage):
-            return max(load.hottest_key_rows for _, load in stage) / rows
+    for reported in newest_first:
+        loads = [load for _, load in read(reported["buckets"])]
+        if rows := sum(load.rows for load in loads):
+            return max(load.hottest_key_rows for load in loads) / rows
     return 0.0
 
 

@@ -26,8 +26,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
-from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.join_query import JoinQuery
 from braided.query.memory import LEAST_BYTES
+from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.query.streaming import check_streaming
@@ -38,15 +39,15 @@ from braided.spark.processor import JoinProcessor
 from braided.spark.restart import check_checkpoint
 from braided.spark.sessions.builder import check_session
 from braided.spark.sessions.workers import start_early
-from braided.spark.sources.heartbeat import Heartbeat, beats
+from braided.spark.sources.heartbeat import beats
 from braided.spark.storage.folders import remove_at_exit, remove_with_queries
+from braided.spark.wire.blobs import unpack
 from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import MAX_BUCKETS
 from braided.spark.wire.pack import Packer
 from braided.spark.wire.packed import Found, Packed, schema
-from braided.spark.wire.repack import Repacker, Teller
+from braided.spark.wire.repack import Heartbeat, Repacker, Teller
 from braided.spark.wire.schemas import in_arrow
-from braided.spark.wire.unpack import unpack
 
 DEFAULT_BUCKETS = 8
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
@@ -75,6 +76,7 @@ def join(
     is there is refused here, before Spark writes anything; else in the first batch.
     """
     plan = _plan(query, frames, buckets, late)
+    beating = bool(query.memory and query.memory.defer) if heartbeat is None else heartbeat
     ordered = [frames[name] for name in query.names]
     if checkpoint is not None:
         check_checkpoint(plan, checkpoint, ordered[0].sparkSession)
@@ -84,12 +86,13 @@ def join(
         zip(query.names, map(_watermarked, ordered, query.streams), strict=True)
     )
     for stage in plan.stages():
-        sent = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
-        beating = []
+        packed = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
         if ordered[0].isStreaming and stage.first:
-            sent |= _told(stage, ordered)
-            beating = _beating(stage, ordered[0].sparkSession, heartbeat)
-        made[stage.subplan.node] = _joined(stage, [*(sent[n] for n in sorted(sent, key=_place)), *beating])
+            packed |= _told(stage, ordered)
+        inputs = [packed[node] for node in sorted(packed, key=_place)]
+        if ordered[0].isStreaming and stage.first and beating:
+            inputs.append(_sent(beats(ordered[0].sparkSession), Heartbeat(plan.buckets)))
+        made[stage.subplan.node] = _joined(stage, inputs)
     result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
 
@@ -97,9 +100,7 @@ def join(
 def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
     """The rows of one of a stage's inputs, on their way to its buckets."""
     streams = len(plan.query.streams)
-    stream = number < streams
-    pack = Packer(plan, number) if stream else Repacker(target(plan, number), streams)
-    return _sent(df, pack)
+    return _sent(df, Packer(plan, number) if number < streams else Repacker(target(plan, number), streams))
 
 
 def _told(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFrame]:
@@ -118,13 +119,6 @@ def _told(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFra
     }
 
 
-def _beating(plan: JoinPlan, spark: SparkSession, heartbeat: bool | None) -> list[DataFrame]:
-    memory = plan.query.memory
-    if heartbeat is None:
-        heartbeat = memory is not None and bool(memory.defer)
-    return [_sent(beats(spark), Heartbeat(plan.buckets))] if heartbeat else []
-
-
 def _place(node: PlanNode) -> tuple[bool, str]:
     """Where an input stands in a stage's union: what lower stages hand on, then streams by name.
 
@@ -139,21 +133,20 @@ def _place(node: PlanNode) -> tuple[bool, str]:
 def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
-    found = from_arrow_schema(schema(Found))
+    blobs = from_arrow_schema(schema(Found))
     if packed[0].isStreaming:
-        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), found, "Append", "None")
+        joined = grouped.transformWithStateInPandas(JoinProcessor(plan), blobs, "Append", "None")
         return joined.observe(observation(plan.stage), *_observations(plan))
     piecewise = not pyspark.__version__.startswith("4.0.")
-    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), found)
+    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), blobs)
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
     if not isinstance(query, JoinQuery):
         raise InvalidType(f"join needs a bd.JoinQuery; got {query!r}")
-    for name in query.names:
+    for name in (*query.names, *frames):
         if name not in frames:
             raise UnknownName(f"join: no DataFrame for stream {name!r}; give one per stream")
-    for name in frames:
         if name not in query.names:
             raise UnknownName(f"join: the query has no stream {name!r}; it has {', '.join(query.names)}")
     if isinstance(buckets, bool) or not isinstance(buckets, int):
@@ -161,18 +154,18 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
         raise InvalidValue(f"join: buckets must be a power of two up to {MAX_BUCKETS}; got {buckets}")
     require_choice("join", "late", late, ("drop", "flag"))
-    streaming = {name: frames[name].isStreaming for name in query.names}
-    if len(set(streaming.values())) > 1:
-        live = [n for n, s in streaming.items() if s]
-        rest = [n for n, s in streaming.items() if not s]
+    spark = frames[query.names[0]].sparkSession
+    streaming = [name for name in query.names if frames[name].isStreaming]
+    if 0 < len(streaming) < len(query.names):
+        rest = [name for name in query.names if name not in streaming]
         raise InvalidType(
-            f"join: {', '.join(live)} stream and {', '.join(rest)} do not; all inputs must be streaming "
+            f"join: {', '.join(streaming)} stream and {', '.join(rest)} do not; all inputs must be streaming "
             "DataFrames, or all batch DataFrames"
         )
-    if all(streaming.values()):
-        for name in query.names:
-            _check_input(name, frames[name])
-        check_session(frames[query.names[0]].sparkSession)
+    for name in streaming:
+        _check_input(name, frames[name])
+    if streaming:
+        check_session(spark)
         check_streaming(query)
     if query.keyless and buckets > 1:
         _log.warning("this join has no key: all rows are compared with all others in one bucket, by one task")
@@ -180,11 +173,8 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     short = query.overload.state_rows if query.overload is not None else None
     if short is not None and short < buckets:
         _log.warning("state_rows=%d is less than buckets=%d: some buckets can keep nothing", short, buckets)
-    schemas = tuple(
-        _arrow_schema(frames[name], s) for name, s in zip(query.names, query.streams, strict=True)
-    )
-    spark = frames[query.names[0]].sparkSession
-    arena = _arena(spark) if all(streaming.values()) else ArenaPlan()
+    schemas = tuple(_arrow_schema(frames[s.name], s) for s in query.streams)
+    arena = _arena(spark) if streaming else ArenaPlan()
     cores = min(buckets, spark.sparkContext.defaultParallelism)
     query = _shared_memory(query, buckets, spark)
     plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores)  # type: ignore[arg-type]
@@ -213,33 +203,26 @@ def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQ
             "'state-spill' or 'hash-merge'"
         )
     processes = max(1, spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
-    limit = max(LEAST_BYTES, memory.limit_bytes * min(processes, buckets) // buckets)
-    return dataclasses.replace(
-        query,
-        memory=dataclasses.replace(
-            memory,
-            limit=limit,
-            defer=bool(memory.defer),
-            groups=memory.groups or _COLD_GROUPS,
-            disk_rate=memory.disk_rate or _COLD_RATE,
-        ),
+    memory = dataclasses.replace(
+        memory,
+        limit=max(LEAST_BYTES, memory.limit_bytes * min(processes, buckets) // buckets),
+        defer=bool(memory.defer),
+        groups=memory.groups or _COLD_GROUPS,
+        disk_rate=memory.disk_rate or _COLD_RATE,
     )
+    return dataclasses.replace(query, memory=memory)
 
 
 def _check_plan(plan: JoinPlan) -> None:
     """Raise if keys cannot meet, or if what is asked for is not available."""
     stages = plan.stages()
     _ = [stage.keys for stage in stages], plan.output
-    if len(stages) > 1 and plan.query.overload is not None:
-        raise InvalidValue(
-            "join: overload is not available for joins with several keys on Spark; use one key, or the local "
-            "engine"
-        )
-    if plan.query.memory is not None and len(stages) > 1:
-        raise InvalidValue(
-            "join: memory is not available for joins with several keys on Spark; use one key, or the local "
-            "engine"
-        )
+    for option in ("overload", "memory"):
+        if len(stages) > 1 and getattr(plan.query, option) is not None:
+            raise InvalidValue(
+                f"join: {option} is not available for joins with several keys on Spark; use one key, or the "
+                "local engine"
+            )
     if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(
             f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
@@ -296,11 +279,9 @@ def _quoted(column: str) -> str:
 
 def _has_watermark(df: DataFrame) -> bool:
     """Whether a column of the DataFrame carries a watermark already."""
-    analyzed = df._jdf.queryExecution().analyzed()
-    attributes = analyzed.output()
-    return any(
-        attributes.apply(i).metadata().contains("spark.watermarkDelayMs") for i in range(attributes.size())
-    )
+    columns = df._jdf.queryExecution().analyzed().output()
+    marks = (columns.apply(i).metadata() for i in range(columns.size()))
+    return any(mark.contains("spark.watermarkDelayMs") for mark in marks)
 
 
 def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
@@ -323,34 +304,19 @@ def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
 
 
 def _observations(plan: JoinPlan) -> list[Any]:
-    """One aggregate, however many numbers: Spark plans it anew in every batch."""
+    """One aggregate, however many numbers: Spark plans it in every batch."""
     query = plan.query
-    names = F.array(*(F.lit(name) for name in query.names))
-    limit = [] if query.memory is None else [F.lit(query.memory.limit_bytes * plan.buckets)]
-    return [
-        F.collect_list("report").alias("buckets"),
-        F.first(names).alias("streams"),
-        F.first(F.lit(json.dumps(query.tree))).alias("plan"),
-        *(F.first(bytes_).alias("memory_limit") for bytes_ in limit),
-    ]
+    known = {"streams": F.array(*map(F.lit, query.names)), "plan": F.lit(json.dumps(query.tree))}
+    if query.memory is not None:
+        known["memory_limit"] = F.lit(query.memory.limit_bytes * plan.buckets)
+    return [F.collect_list("report").alias("buckets"), *(F.first(v).alias(n) for n, v in known.items())]
 
 
-def _sent(df: DataFrame, packer: Packer | Repacker | Teller | Heartbeat) -> DataFrame:
-    """What a task sends to the buckets, as packed rows.
+def _sent(df: DataFrame, packer: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> DataFrame:
+    """What a task sends to the buckets, as packed rows; PySpark wants a function, not any callable.
 
     PySpark looks columns up by name here, and takes dots and backticks for a path: then they go by number.
     """
     if any("." in name or "`" in name for name in df.columns):
         df = df.toDF(*map(str, range(len(df.columns))))
-    return df.mapInArrow(_callable(packer), from_arrow_schema(schema(Packed)))
-
-
-def _callable(
-    packer: Packer | Repacker | Teller | Heartbeat,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`mapInArrow` wants a function."""
-
-    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packer(batches)
-
-    return pack
+    return df.mapInArrow(lambda batches: packer(iter(batches)), from_arrow_schema(schema(Packed)))

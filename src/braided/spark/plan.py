@@ -113,16 +113,16 @@ class JoinPlan:
         flagged = [pa.field(LATE_COLUMN, pa.string())] if self.late == "flag" else []
         return pa.schema([*self.output.schema, *flagged])
 
-    def kept(self) -> dict[str, Any]:
-        """What a checkpoint needs to know to hand out results without the query; `restored` undoes it."""
+    def to_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs to know to hand out results without the query; `from_dict` undoes it."""
         schemas = [base64.b64encode(schema.serialize()).decode() for schema in self.schemas]
         return {"query": self.query.to_dict(), "schemas": schemas, "late": self.late}
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any], buckets: int) -> JoinPlan:
+    def from_dict(cls, saved: Mapping[str, Any], buckets: int) -> JoinPlan:
         """The plan of a checkpoint, for a task of its own."""
-        schemas = tuple(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(s))) for s in kept["schemas"])
-        return cls(JoinQuery.from_dict(kept["query"]), schemas, buckets, kept["late"])
+        schemas = tuple(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(s))) for s in saved["schemas"])
+        return cls(JoinQuery.from_dict(saved["query"]), schemas, buckets, saved["late"])
 
     def __getstate__(self) -> dict[str, object]:
         """Only what was given travels; the rest is computed again where it is needed."""

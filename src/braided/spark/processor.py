@@ -47,8 +47,8 @@ class JoinProcessor(StatefulProcessor):
         plan = _plan(self._plan_bytes)
         number = labels(plan.buckets).index(int(key[0]))
         bucket = Bucket(plan, number, self, _query_id(), self._ahead_seconds)
-        for found in bucket.run(packed_frames(rows)):
-            yield pd.DataFrame({name: [value] for name, value in found._asdict().items()})
+        for row in bucket.run(packed_frames(rows)):
+            yield pd.DataFrame({name: [value] for name, value in row._asdict().items()})
         self._ahead_seconds += bucket.probing_seconds
 
     def close(self) -> None:
@@ -58,8 +58,8 @@ class JoinProcessor(StatefulProcessor):
 
     def get_meta(self) -> bytes | None:
         """The small value."""
-        found = self._meta.get()
-        return None if found is None else bytes(found[0])
+        stored = self._meta.get()
+        return None if stored is None else bytes(stored[0])
 
     def put_meta(self, data: bytes) -> None:
         """Write the small value."""
@@ -67,8 +67,8 @@ class JoinProcessor(StatefulProcessor):
 
     def get_chunk(self, number: int) -> bytes | None:
         """A chunk's bytes."""
-        found = self._chunks.getValue((number,))
-        return None if found is None else bytes(found[0])
+        stored = self._chunks.getValue((number,))
+        return None if stored is None else bytes(stored[0])
 
     def put_chunk(self, number: int, data: bytes) -> None:
         """Store a chunk."""

@@ -44,7 +44,7 @@ def _check_operator(plan: JoinPlan, checkpoint: str, operator: int, spark: Spark
     meta = Meta.decode(bytes(first["data"]))
     number = meta.stage[0] if meta.stage else 0
     check_same_query(meta, stages[min(number, len(stages) - 1)])
-    if meta.numbers.get("features", {}).get("spill"):
+    if meta.spilled:
         for row in stored.collect():
             check_cold(Meta.decode(bytes(row["data"])), plan)
 

@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from braided.query.condition import Call, Column, Condition, Literal
 from braided.query.durations import to_us
-from braided.query.join_query import RESULT_TIME, JoinQuery
+from braided.query.join_query import JoinQuery
+from braided.query.parts import RESULT_TIME
 from braided.query.stream import Stream
 
 Row: TypeAlias = dict[str, Any]

@@ -16,7 +16,7 @@ Series: TypeAlias = dict[str, Sequence[float | None]]
 
 MOST_POINTS = 400
 _MOST_LINES = 8
-_ADAPTATIONS = Plot("Adaptations so far", "Nothing was decided anew.")
+_ADAPTATIONS = Plot("Adaptations so far", "No decision was changed.")
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,11 @@ def table(last: Record) -> list[list[str]]:
     return rows
 
 
+def latest_adaptations(records: Sequence[Record], most: int) -> list[tuple[int, str]]:
+    """What was decided, by batch, newest first."""
+    return [(r.batch, text) for r in records for text in r.adaptations][: -most - 1 : -1]
+
+
 def summary(records: Sequence[Record]) -> list[tuple[str, str]]:
     """The numbers at the top."""
     if not records:
@@ -124,7 +129,7 @@ def summary(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share does not exceed.
+    """Return the smallest value that this share of the values does not exceed.
 
     >>> quantile([1, 2, 3, 4], 0.5), quantile([1, 2, 3, 4], 0.99)
     (2, 4)

@@ -54,13 +54,12 @@ class Newcomers:
     """The batches a `show` has not reported; those in the journal at the first call count as reported."""
 
     def __init__(self) -> None:
-        self._told: int | None = None
+        self._reported: int | None = None
 
     def among(self, records: Sequence[Record]) -> list[Record]:
         """The batches that were not there yet."""
-        last = records[-1].batch if records else -1
-        new = [r for r in records if self._told is not None and r.batch > self._told]
-        self._told = last
+        new = [r for r in records if self._reported is not None and r.batch > self._reported]
+        self._reported = records[-1].batch if records else -1
         return new
 
 
@@ -92,8 +91,8 @@ class _Followed:
         return why(self._streaming)
 
     def _is_new(self, report: dict[str, Any]) -> bool:
-        told = self.records[-1].batch if self.records else -1
-        return "addBatch" in report["durationMs"] and report["batchId"] > told
+        last = self.records[-1].batch if self.records else -1
+        return "addBatch" in report["durationMs"] and report["batchId"] > last
 
     def _take(self, reports: list[dict[str, Any]]) -> None:
         from braided.spark.measures import metrics_of  # noqa: PLC0415

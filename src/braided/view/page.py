@@ -28,7 +28,7 @@ from typing import Any
 
 from braided.query.errors import InvalidType, InvalidValue
 from braided.view import prometheus
-from braided.view.charts import charts_of, summary, table
+from braided.view.charts import charts_of, latest_adaptations, summary, table
 from braided.view.records import Record, ViewFailed
 
 HOST = "127.0.0.1"
@@ -37,6 +37,7 @@ _ADAPTATIONS = 20
 _NAMES = (HOST, "localhost")
 _CONNECTIONS = 32  # at a time
 _REQUEST_BYTES = 16_384
+_TEXT = "text/plain; charset=utf-8"
 
 
 class Page:
@@ -170,15 +171,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request."""
         if not self._is_for_us():
-            self._send(
-                HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", "This is not the host you asked for.\n"
-            )
-            return
-        found = self.server.page.answer(self.path.partition("?")[0])
-        if found is None:
-            self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "There is no such page.\n")
+            self._send(HTTPStatus.FORBIDDEN, _TEXT, "This is not the host you asked for.\n")
+        elif answer := self.server.page.answer(self.path.partition("?")[0]):
+            self._send(HTTPStatus.OK, *answer)
         else:
-            self._send(HTTPStatus.OK, *found)
+            self._send(HTTPStatus.NOT_FOUND, _TEXT, "There is no such page.\n")
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -240,12 +237,12 @@ def _hash(name: str) -> str:
 
 
 def _data(records: Sequence[Record], why: str) -> dict[str, Any]:
-    adapted = [{"batch": r.batch, "said": said} for r in records for said in r.adaptations]
+    adapted = latest_adaptations(records, _ADAPTATIONS)
     return {
         "why": why,
         "summary": summary(records),
         "table": table(records[-1]) if records else [],
         "charts": [chart.to_dict() for chart in charts_of(records)],
-        "adaptations": adapted[: -_ADAPTATIONS - 1 : -1],
+        "adaptations": [{"batch": batch, "said": text} for batch, text in adapted],
         "records": [record.to_dict() for record in records],
     }

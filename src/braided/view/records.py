@@ -90,7 +90,7 @@ class Record:
     batches follow each other at once: the batch before it had just begun. `rows` and `results` are of this
     batch. `numbers` are those of the join after it (see `JoinMetrics`, and `RationingStatistics` where probes
     are rationed), without those that are None; `half_joins` (by "probing->probed") and `intermediates` have
-    the numbers that are shown. `adaptations` says in words what was decided anew. `state_rows` and
+    the numbers that are shown. `adaptations` says in words what was decided. `state_rows` and
     `state_bytes` are what can be found without reading from disk, with intermediates.
     """
 
@@ -267,7 +267,7 @@ def _stream(name: str, s: StreamStatistics, metrics: JoinMetrics, base: Record |
 
 
 def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
-    """What was decided anew since the batch before."""
+    """Yield what was decided since the batch before."""
     if before is not None:
         yield from _changes(metrics, before)
     done = before.batches if before else metrics.batches - 1
@@ -314,8 +314,8 @@ class Journal:
 
     def about(self) -> str:
         """What `describe` was told last."""
-        told = [line for line in self._lines() if isinstance(line, str)]
-        return told[-1] if told else ""
+        texts = [line for line in self._lines() if isinstance(line, str)]
+        return texts[-1] if texts else ""
 
     def _write(self, values: Mapping[str, Any]) -> None:
         line = json.dumps(values, separators=(",", ":")).encode() + b"\n"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 from xml.etree.ElementTree import tostring
 
 from braided.query.errors import InvalidValue
-from braided.view.charts import charts_of, summary
+from braided.view.charts import charts_of, latest_adaptations, summary
 from braided.view.page import asset
 from braided.view.records import JOURNAL, Journal, Record, ViewFailed, usual_journal
 from braided.view.svg import figure
@@ -16,15 +17,19 @@ from braided.view.words import moment, span
 
 REPORT = "report.html"
 _ADAPTATIONS = 50
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def report(records: Sequence[Record], query_text: str, to: Path) -> Path:
     """Write the report of these batches to a file; `query_text` is what `explain` says of the query."""
-    text = "\n".join(_page(records, query_text))
+    page = Template(asset("report.html")).substitute(
+        style=asset("style.css"),
+        when=escape(_when(records)),
+        batches="\n".join(_batches(records)),
+        query=f"<h2>The query</h2>\n<pre>{escape(query_text)}</pre>" if query_text else "",
+    )
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(text, encoding="utf-8")
+        to.write_text(page, encoding="utf-8")
     except OSError as wrong:
         raise ViewFailed(f"{to}: the report cannot be written ({wrong.strerror})") from None
     return to
@@ -41,30 +46,22 @@ def report_of(path: Path, to: Path | None = None) -> Path:
             f"{path} is no journal, nor a folder with a {JOURNAL}, nor the checkpoint of a job; "
             "name one of them (braided run keeps a journal, and so does watch with journal=...)"
         )
-    kept = Journal(journal)
-    records, about = kept.read(), kept.about()
+    records, about = Journal(journal).read(), Journal(journal).about()
     if not records and not about:
         raise InvalidValue(f"{journal} holds no batch: it is empty, or no journal")
     return report(records, about, to or journal.with_name(REPORT))
 
 
-def _page(records: Sequence[Record], query_text: str) -> Iterator[str]:
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield '<link rel="icon" href="data:,">'
-    yield f"<title>braided: report</title>\n<style>\n{asset('style.css')}</style>\n</head>\n<body>"
-    yield f'<header><h1>braided</h1><p class="quiet">{escape(_when(records))}</p></header>'
-    if records:
-        yield from _tiles(records)
-        charts = (tostring(figure(c), encoding="unicode", method="html") for c in charts_of(records))
-        yield '<main class="charts">\n' + "\n".join(charts) + "\n</main>"
-        yield from _adaptations(records)
-    else:
+def _batches(records: Sequence[Record]) -> Iterator[str]:
+    if not records:
         yield '<p class="why">No batch was finished: there is nothing to report yet.</p>'
-    if query_text:
-        yield f"<h2>The query</h2>\n<pre>{escape(query_text)}</pre>"
-    yield "</body>\n</html>\n"
+        return
+    tiles = (
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in summary(records)
+    )
+    charts = (tostring(figure(c), encoding="unicode", method="html") for c in charts_of(records))
+    yield "\n".join(['<dl class="tiles">', *tiles, '</dl>\n<main class="charts">', *charts, "</main>"])
+    yield from _adaptations(records)
 
 
 def _when(records: Sequence[Record]) -> str:
@@ -74,19 +71,12 @@ def _when(records: Sequence[Record]) -> str:
     return f"{moment(began)} to {moment(ended)} UTC, {span(ended - began)}"
 
 
-def _tiles(records: Sequence[Record]) -> Iterator[str]:
-    yield '<dl class="tiles">'
-    for name, value in summary(records):
-        yield f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
-    yield "</dl>"
-
-
 def _adaptations(records: Sequence[Record]) -> Iterator[str]:
-    said = [(r.batch, text) for r in records for text in r.adaptations]
-    if not said:
+    total = sum(len(r.adaptations) for r in records)
+    if not total:
         return
-    more = f", the latest {_ADAPTATIONS} of {len(said):,}" if len(said) > _ADAPTATIONS else ""
+    more = f", the latest {_ADAPTATIONS} of {total:,}" if total > _ADAPTATIONS else ""
     yield f"<h2>Adaptations{more}</h2>\n<ol>"
-    for batch, text in said[: -_ADAPTATIONS - 1 : -1]:
+    for batch, text in latest_adaptations(records, _ADAPTATIONS):
         yield f"<li><b>batch {batch}</b>{escape(text)}</li>"
     yield "</ol>"

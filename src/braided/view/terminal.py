@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from braided.view.charts import Chart, plotted, table
+from braided.view.charts import Chart, latest_adaptations, plotted, table
 from braided.view.follow import Newcomers, Show
 from braided.view.records import Record
 from braided.view.words import count, formatted, moment, plain, size, span
@@ -51,23 +51,20 @@ class Lines:
 def line(record: Record) -> str:
     """A batch in one line."""
     results = "?" if record.results is None else f"{record.results:,}"
-    parts = [
+    parts = (
         f"{moment(record.when)} batch {record.batch}: {record.rows:,} rows in",
         f"{results} results out",
         span(record.seconds),
         f"state {_state(record)}",
-    ]
-    if behind := _behind(record):
-        parts.append(behind)
-    if record.spilled_bytes:
-        parts.append(f"{size(record.spilled_bytes)} spilled")
-    if record.late_rows:
-        parts.append(f"{record.late_rows:,} late so far")
-    if record.driver_streams:
-        parts.append(f"driver streams {' > '.join(record.driver_streams)}")
-    if record.allowances:
-        parts.append(f"may probe: {_allowances(record)}")
-    return plain(", ".join(parts) + "".join(f"; {a}" for a in record.adaptations))
+        _behind(record),
+        record.spilled_bytes and f"{size(record.spilled_bytes)} spilled",
+        record.late_rows and f"{record.late_rows:,} late so far",
+        record.driver_streams and f"driver streams {' > '.join(record.driver_streams)}",
+        record.allowances and f"may probe: {_allowances(record)}",
+    )
+    return plain(
+        ", ".join(str(part) for part in parts if part) + "".join(f"; {a}" for a in record.adaptations)
+    )
 
 
 def view(records: Sequence[Record], why: str) -> RenderableType:
@@ -75,9 +72,8 @@ def view(records: Sequence[Record], why: str) -> RenderableType:
     if not records:
         return Panel(_why(why), title="braided", title_align="left")
     last = records[-1]
-    parts: list[RenderableType] = [_streams(last), Text(), _lines(records)]
     return Panel(
-        Group(*parts, Text(), _why(why)),
+        Group(_streams(last), Text(), _lines(records), Text(), _why(why)),
         title=Text(f"braided, batch {last.batch}, {moment(last.when)} UTC"),
         title_align="left",
     )
@@ -112,8 +108,8 @@ def _lines(records: Sequence[Record]) -> Table:
         shown.add_row("driver streams", Text(plain(" > ".join(last.driver_streams))))
     if last.allowances:
         shown.add_row("may probe", Text(plain(_allowances(last))))
-    for number, adapted in enumerate(_adapted(records)):
-        shown.add_row("" if number else "adaptations", Text(plain(adapted)))
+    for number, (batch, text) in enumerate(latest_adaptations(records[-10 * _WIDTH :], _ADAPTATIONS)):
+        shown.add_row("" if number else "adaptations", Text(plain(f"batch {batch}: {text}")))
     return shown
 
 
@@ -125,12 +121,6 @@ def _sparks(chart: Chart) -> Text:
     now = "?" if totals[-1] is None else formatted(totals[-1], chart.unit)
     limit = "" if chart.limit is None else f" of {formatted(chart.limit, chart.unit)}"
     return Text.assemble((sparkline(totals), "cyan"), f"  {now}{limit}")
-
-
-def _adapted(records: Sequence[Record]) -> list[str]:
-    """The latest adaptations, newest first."""
-    said = [f"batch {r.batch}: {a}" for r in records[-10 * _WIDTH :] for a in r.adaptations]
-    return said[: -_ADAPTATIONS - 1 : -1]
 
 
 def _why(why: str) -> Text:

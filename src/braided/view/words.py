@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from braided.policies.numbers import Unit
@@ -13,26 +14,26 @@ from braided.policies.numbers import Unit
 
 def count(number: float) -> str:
     """A number of rows, short from a million on."""
-    for unit, name in ((1e9, "G"), (1e6, "M")):
-        if number >= unit:
-            return f"{number / unit:.3g} {name}" if number < 1000 * unit else f"{number / unit:,.0f} {name}"
-    return f"{number:,.0f}"
+    return _scaled(number, {"G": 1e9, "M": 1e6}) or f"{number:,.0f}"
 
 
 def size(number: float) -> str:
     """Bytes, in decimal units."""
-    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= unit:
-            return f"{number / unit:.3g} {name}" if number < 1000 * unit else f"{number / unit:,.0f} {name}"
-    return f"{number:.0f} B"
+    return _scaled(number, {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}) or f"{number:.0f} B"
 
 
 def span(seconds: float) -> str:
     """How long something takes, in its largest unit."""
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-        if seconds >= unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds * 1e3:.0f} ms" if seconds else "0 s"
+    below = f"{seconds * 1e3:.0f} ms" if seconds else "0 s"
+    return _scaled(seconds, {"d": 86_400, "h": 3_600, "min": 60, "s": 1}) or below
+
+
+def _scaled(number: float, units: Mapping[str, float]) -> str:
+    """A number in the first unit that it reaches."""
+    for name, unit in units.items():
+        if number >= unit:
+            return f"{number / unit:.3g} {name}" if number < 1000 * unit else f"{number / unit:,.0f} {name}"
+    return ""
 
 
 def formatted(value: float, unit: Unit) -> str:

@@ -219,7 +219,7 @@ def test_runs_that_wait_are_deterministic() -> None:
     runs = []
     for _ in range(2):
         adaptation = Adaptation(wait=True, thresholds=Thresholds(window=3))
-        runs.append((run(adaptation, questions), adaptation.kept()))
+        runs.append((run(adaptation, questions), adaptation.save()))
     assert runs[0] == runs[1]
     assert sum(found is not None for found in runs[0][0]) > 5
 
@@ -347,7 +347,7 @@ def test_a_task_can_be_waited_for() -> None:
 def moved_on(adaptation: Adaptation, plan: Plan = STREAMS) -> Adaptation:
     """The same in another process."""
     other = Adaptation(wait=True, thresholds=Thresholds(window=1))
-    other.restore(json.loads(json.dumps(adaptation.kept())), plan)
+    other.load(json.loads(json.dumps(adaptation.save())), plan)
     return other
 
 
@@ -365,7 +365,7 @@ def test_an_allocation_goes_on_in_another_process() -> None:
         assert rations[0] == rations[1]
     rest = [run(a, questions[10:], start=10) for a in (adaptation, other)]
     assert rest[0] == rest[1]
-    assert adaptation.kept() == other.kept()
+    assert adaptation.save() == other.save()
 
 
 def test_nested_plans_go_on_too() -> None:
@@ -386,14 +386,6 @@ def test_an_allocation_of_another_plan_is_left() -> None:
     assert set(other.allowances(three(), 1.0).values()) == {math.inf}
 
 
-def test_nothing_kept_is_a_start_from_nothing() -> None:
-    adaptation = Adaptation()
-    adaptation.restore({}, STREAMS)
-    assert adaptation.allocation is None
-    run(adaptation, [ask()])
-    assert adaptation.allocation is not None
-
-
 def test_an_analysis_that_was_under_way_is_begun_again_elsewhere() -> None:
     slow = Slow()
     adaptation = Adaptation(analyse=slow, thresholds=Thresholds(window=1))
@@ -411,9 +403,9 @@ def test_after_three_unfinished_ones_an_analysis_is_made_at_once() -> None:
     adaptation = Adaptation(analyse=slow, thresholds=Thresholds(window=1))
     found = run(adaptation, [ask()])
     for batch in range(1, 5):
-        kept = json.loads(json.dumps(adaptation.kept()))
+        kept = json.loads(json.dumps(adaptation.save()))
         adaptation = Adaptation(analyse=slow, thresholds=Thresholds(window=1))
-        adaptation.restore(kept, STREAMS)
+        adaptation.load(kept, STREAMS)
         found += run(adaptation, [ask(three(a=500))], start=batch)
     slow.go.set()
     assert [f is not None for f in found] == [False] * 4 + [True]

@@ -9,6 +9,7 @@ import pytest
 import braided as bd
 from braided.engine import snapshot
 from braided.engine.engine import Engine
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.overload.freshening import Freshening
 from braided.engine.site import Site
 from braided.policies.freshness import FreshnessPlan
@@ -28,7 +29,7 @@ def test_a_bound_in_batches_follows_the_clock() -> None:
         freshening.batch_done(clock * SECOND)
     assert freshening.bounds()["a"] == pytest.approx(10, rel=0.01)
     again = Freshening({"a": 20 * SECOND})
-    again.restore(freshening.kept())
+    load_fields(again, Freshening.saved, save_fields(freshening, Freshening.saved))
     assert again.bounds() == freshening.bounds()
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.policies.choice import DRIVER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
 from braided.query.overload import InputAllocation, WindowSplit
 from braided.testing import assert_same_bag, bag, expected
 from tests.workloads import names_of, random_tables, stream

@@ -16,7 +16,7 @@ import pytest
 import braided as bd
 from braided.engine.engine import Engine
 from braided.engine.site import Site
-from braided.policies.choice import DRIVER_POLICIES
+from braided.policies.driver import DRIVER_POLICIES
 from braided.query.memory import Flush
 from braided.testing import assert_same_bag, expected
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table

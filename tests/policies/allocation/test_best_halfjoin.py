@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from braided.policies.allocation.best_halfjoin import allocate
+from braided.policies.allocation.heuristics import best_halfjoin as allocate
 from braided.policies.allocation.question import Question
 from braided.policies.plan_model import plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat

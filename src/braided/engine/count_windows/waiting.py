@@ -10,13 +10,11 @@ have something to give.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from braided.engine.sides.side import Rows
-from braided.policies.arrays import Bools, Int64s
+from braided.engine.sides.side import Rows, concat_rows
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Waiting:
             return self
         pieces = [*self.pieces, rows]
         while len(pieces) > 1 and len(pieces[-2]) <= 2 * len(pieces[-1]):
-            pieces[-2:] = [joined(pieces[-2:])]
+            pieces[-2:] = [concat_rows(pieces[-2:])]
         return Waiting(tuple(pieces))
 
     def settle(self, watermark_us: int, nothing: Rows) -> tuple[Rows, Waiting]:
@@ -50,47 +48,11 @@ class Waiting:
         for piece in self.pieces:
             passed = piece.times < watermark_us
             if passed.any():
-                ready.append(_where(piece, passed))
-                piece = _where(piece, ~passed)
+                ready.append(piece.pick(passed))
+                piece = piece.pick(~passed)
             if len(piece):
                 rest.append(piece)
         if not ready:
             return nothing, self
-        settled = joined(ready)
-        return _taken(settled, np.argsort(settled.times, kind="stable")), Waiting(tuple(rest))
-
-
-def joined(pieces: list[Rows]) -> Rows:
-    """Several pieces as one."""
-    if len(pieces) == 1:
-        return pieces[0]
-    linked: Bools | None = None
-    if any(p.linked is not None for p in pieces):
-        linked = np.concatenate([np.ones(len(p), np.bool_) if p.linked is None else p.linked for p in pieces])
-    checks = [p.checks for p in pieces if p.checks is not None]
-    return Rows(
-        pa.concat_batches([p.batch for p in pieces]),
-        np.concatenate([p.hashes for p in pieces]),
-        np.concatenate([p.times for p in pieces]),
-        linked,
-        np.concatenate(checks) if checks else None,
-    )
-
-
-def _where(rows: Rows, mask: Bools) -> Rows:
-    return rows if mask.all() else _picked(rows, mask, rows.batch.filter(pa.array(mask)))
-
-
-def _taken(rows: Rows, order: Int64s) -> Rows:
-    return _picked(rows, order, rows.batch.take(pa.array(order)))
-
-
-def _picked(rows: Rows, which: Bools | Int64s, batch: pa.RecordBatch) -> Rows:
-    return replace(
-        rows,
-        batch=batch,
-        hashes=rows.hashes[which],
-        times=rows.times[which],
-        linked=None if rows.linked is None else rows.linked[which],
-        checks=None if rows.checks is None else rows.checks[which],
-    )
+        settled = concat_rows(ready)
+        return settled.take(np.argsort(settled.times, kind="stable")), Waiting(tuple(rest))

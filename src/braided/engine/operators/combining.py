@@ -8,8 +8,7 @@ of all pairs of streams that meet here for the first time.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +20,16 @@ from braided.engine.sides.keys import KeyFormat
 from braided.engine.sides.side import BOTTOMLESS_US, SideState
 from braided.policies.arrays import Bools, Int64s
 from braided.query.bounds import INFINITE_US
+from braided.query.join_graph import ColumnName
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 
+_Equal = tuple[ColumnName, ColumnName, KeyFormat]  # two stored columns that must be equal
 
-@dataclass(frozen=True)
-class _Equal:
-    """Two stored columns, by input and place, that must be equal."""
 
-    first: tuple[int, int]
-    second: tuple[int, int]
-    format: KeyFormat
+def only(found: Positions, keep: Bools | None) -> Positions:
+    """Some of the combinations; None: all."""
+    return found if keep is None or keep.all() else np.ascontiguousarray(found[:, keep])
 
 
 class Combining:
@@ -57,9 +55,19 @@ class Combining:
     def holding(self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]) -> Positions:
         """Only the combinations that hold."""
         for holds in (self._timely, self._same):
-            if found.shape[1] and (keep := holds(sides, found, floors_us)) is not None and not keep.all():
-                found = np.ascontiguousarray(found[:, keep])
+            if found.shape[1]:
+                found = only(found, holds(sides, found, floors_us))
         return found
+
+    def gather(
+        self, sides: Sequence[SideState], found: Positions, wanted: Iterable[ColumnName]
+    ) -> dict[ColumnName, pa.Array]:
+        """Stored columns of the combinations, by stream and name."""
+        columns: dict[ColumnName, pa.Array] = {}
+        for source, side, positions in zip(self.inputs, sides, found, strict=True):
+            here = {column: source.places[column] for column in wanted if column in source.places}
+            columns.update(zip(here, side.payload.gather(positions, list(here.values())), strict=True))
+        return columns
 
     def batch(self, sides: Sequence[SideState], found: Positions) -> pa.RecordBatch:
         """The combinations as stored columns of intermediate rows."""
@@ -76,35 +84,29 @@ class Combining:
         self, query: JoinQuery, operator: tuple[Plan, ...], formats: Mapping[int, KeyFormat]
     ) -> list[_Equal]:
         """What hashes do not settle."""
-        graph, found = query.graph, []
+        graph = query.graph
+        found: list[_Equal] = []
         key = graph.key(operator)
         settled = all(formats[graph.attributes.index(a)].exact for a in key) and len(key) == 1
         for number, attribute in enumerate(graph.attributes):
-            having = [i for i, source in enumerate(self.inputs) if graph.has(attribute, source.node)]
-            chosen = [
-                (i, self.inputs[i].places[graph.source(attribute, self.inputs[i].node)]) for i in having
-            ]
+            having = [source for source in self.inputs if graph.has(attribute, source.node)]
+            chosen = [graph.source(attribute, source.node) for source in having]
             if not (settled and attribute in key):
-                found += [_Equal(chosen[0], other, formats[number]) for other in chosen[1:]]
-            for (i, place), source in zip(chosen, (self.inputs[i] for i in having), strict=True):
+                found += [(chosen[0], other, formats[number]) for other in chosen[1:]]
+            for first, source in zip(chosen, having, strict=True):
                 if source.leaf:  # a stream may have several columns of one attribute
-                    own = [source.places[c] for c in attribute if c[0] == source.node]
-                    found += [_Equal((i, place), (i, p), formats[number]) for p in own if p != place]
+                    own = [c for c in attribute if c[0] == source.node and c != first]
+                    found += [(first, other, formats[number]) for other in own]
         return found
 
     def _same(self, sides: Sequence[SideState], found: Positions, _: Sequence[int]) -> Bools | None:
         """Which combinations have equal values, not only equal hashes."""
         if not self._equal:
             return None
-        wanted = sorted({end for e in self._equal for end in (e.first, e.second)})
-        columns: dict[tuple[int, int], pa.Array] = {}
-        for i, group in itertools.groupby(wanted, key=lambda end: end[0]):
-            places = [place for _, place in group]
-            gathered = sides[i].payload.gather(found[i], places)
-            columns.update({(i, p): a for p, a in zip(places, gathered, strict=True)})
+        columns = self.gather(sides, found, {c for a, b, _ in self._equal for c in (a, b)})
         keep = np.ones(found.shape[1], np.bool_)
-        for e in self._equal:
-            keep &= e.format.equal([columns[e.first]], [columns[e.second]])
+        for first, second, format_ in self._equal:
+            keep &= format_.equal([columns[first]], [columns[second]])
         return keep
 
     def _timely(self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]) -> Bools | None:

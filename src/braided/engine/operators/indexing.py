@@ -9,21 +9,20 @@ never which; it changes only here, before anything is stored, so that a batch ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 
+from braided.engine.kernels import tables
 from braided.engine.kernels.index import last_fall
 from braided.engine.kernels.probe import BLOCK_ROWS
-from braided.engine.operators.mjoin import SIDE_MEMORIES, Learned
+from braided.engine.operators.learned import SIDE_MEMORIES, Learned
+from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.arrays import Int64s
-from braided.policies.choice import Policies
-from braided.policies.index.fixed import Fixed
+from braided.policies.index import Fixed
 from braided.policies.index_cost import Load
 from braided.query.bounds import INFINITE_US
 
-Matrix: TypeAlias = tuple[tuple[int, ...], ...]
 _FADING = 0.5
 _OTHER_KEYS = 0.75  # rows of other keys on a chain, in an index with a slot per row
 _SAMPLE = 256
@@ -33,21 +32,16 @@ _SAMPLE = 256
 ARRIVED, PROBES, COMPARED, SAME_KEY = range(SIDE_MEMORIES)
 
 
-def choose(
-    policies: Policies,
-    learned: Learned,
-    sides: Sequence[SideState | None],
-    arriving: Sequence[Rows | None],
-    bounds_us: Matrix,
-) -> None:
+def choose(join: FlatJoin, sides: Sequence[SideState | None], arriving: Sequence[Rows | None]) -> None:
     """Give every side the index for the batch that is about to be stored."""
+    policies, learned = join.policies, join.learned
     counts = [0 if rows is None else len(rows) for rows in arriving]
     for i, side in enumerate(sides):
         policy, now = policies.index(i), learned.choices[i]
         if side is None:
             continue
         if not isinstance(policy, Fixed):
-            load = _expected(learned, i, side, counts, arriving, bounds_us)
+            load = _expected(join, i, side, counts, arriving)
             if load is not None:
                 learned.choices[i] = chosen = policy.choose(load, now, side.rows)
                 if chosen.scanned != now.scanned:
@@ -56,40 +50,30 @@ def choose(
 
 
 def learn(
-    policies: Policies,
-    learned: Learned,
-    before: Learned,
-    sides: Sequence[SideState | None],
-    arrived: Sequence[int],
+    join: FlatJoin, before: Learned, sides: Sequence[SideState | None], rows: Sequence[Rows | None]
 ) -> None:
     """Remember what a batch asked of the sides that choose; `before` is what was known when it began."""
-    if all(isinstance(policies.index(i), Fixed) for i in range(len(sides))):
+    if all(isinstance(join.policies.index(i), Fixed) for i in range(len(sides))):
         return
+    learned, arrived = join.learned, [0 if r is None else len(r) for r in rows]
     everything = sum(arrived)
-    counts = [
-        (getattr(learned, n) - getattr(before, n)).sum(axis=0).tolist()
-        for n in ("probes", "offered", "looked", "same_key")
-    ]
+    fresh = (learned.tallies - before.tallies).sum(axis=1).tolist()
+    counts = [fresh[n] for n in (tables.PROBES, tables.OFFERED, tables.LOOKED, tables.SAME_KEY)]
     for i, side in enumerate(sides):
         probes, offered, looked, same_key = (count[i] for count in counts)
         if side is not None and probes:
-            fresh = everything - arrived[i], probes, looked if side.index.scanned else offered, same_key
-            learned.memories[i] = learned.memories[i] * _FADING + fresh
+            now = everything - arrived[i], probes, looked if side.index.scanned else offered, same_key
+            learned.memories[i] = learned.memories[i] * _FADING + now
 
 
 def _expected(
-    learned: Learned,
-    stream: int,
-    side: SideState,
-    counts: Sequence[int],
-    arriving: Sequence[Rows | None],
-    bounds_us: Matrix,
+    join: FlatJoin, stream: int, side: SideState, counts: Sequence[int], arriving: Sequence[Rows | None]
 ) -> Load | None:
     """What a batch will ask of a side; None if nothing can be said of it."""
     coming = sum(counts) - counts[stream]
     if not coming:
         return None
-    seen = learned.memories[stream].tolist()
+    seen, bounds_us = join.learned.memories[stream].tolist(), join.bounds.matrix
     share = seen[SAME_KEY] / seen[COMPARED] if seen[COMPARED] else _sampled(arriving, stream)
     if share is None:
         return None

@@ -20,10 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators.layout import Layout
-from braided.engine.sides.keys import KeyFormat
-from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int32s, Int64s
-from braided.query.bounds import INFINITE_US
 from braided.query.join_graph import Attribute, ColumnName, JoinGraph
 from braided.query.plan_tree import Plan, label
 
@@ -93,23 +91,3 @@ def described(node: Plan, layouts: Mapping[str, Layout]) -> Input | None:
         return leaf(layouts[node]) if node in layouts else None
     inputs = [source for child in node if (source := described(child, layouts)) is not None]
     return intermediate(node, inputs) if len(inputs) == len(node) else None
-
-
-def stored_rows(
-    source: Input,
-    batch: pa.RecordBatch,
-    keys: KeyFormat,
-    key: Sequence[int],
-    retention_us: Mapping[str, int],
-    *,
-    purges: bool,
-) -> Rows:
-    """Intermediate rows as a side takes them, from their stored columns."""
-    newest = np.full(batch.num_rows, 0 if not source.timed else BOTTOMLESS_US, np.int64)
-    ends = np.full(batch.num_rows, INFINITE_US, np.int64)
-    for stream, place in source.times.items():
-        at = np.asarray(batch.column(place).to_numpy())
-        newest, ends = np.maximum(newest, at), np.minimum(ends, at + retention_us[stream])
-    columns = [batch.column(k) for k in key]
-    checks = keys.checks(columns) if purges and not keys.exact else None
-    return Rows(batch, keys.hashes(columns, batch.num_rows), newest, checks=checks, ends=ends)

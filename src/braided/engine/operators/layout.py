@@ -17,7 +17,8 @@ from braided.engine.sides.storable import check_storable, storable_type
 from braided.engine.sides.times import check_time_type, result_time_type
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
 from braided.query.join_graph import Attribute
-from braided.query.join_query import PUNCTUATION, RESULT_TIME, JoinQuery
+from braided.query.join_query import JoinQuery
+from braided.query.parts import PUNCTUATION, RESULT_TIME
 from braided.query.plan_tree import Plan, operators
 from braided.query.stream import Stream
 
@@ -44,10 +45,6 @@ class Layout:
     def keys(self) -> list[int]:
         """Where the key columns are among the stored ones."""
         return [self.columns.index(c) for c in self.key]
-
-    def place(self, column: str) -> int:
-        """Where a column is among the stored ones."""
-        return self.columns.index(column)
 
 
 @dataclass(frozen=True)
@@ -83,15 +80,14 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
     """What to store of a stream; missing columns and unfit types raise."""
     used = _used_columns(query, stream)
     joined = query.graph.columns(stream.name)
-    for column, use in used.items():
+    asides = {c: "punctuation" for c in (stream.flag, stream.upto) if c is not None}
+    for column, use in (*used.items(), *asides.items()):
         _require_column(stream, column, use, schema)
     for column in joined:
         check_key_type(stream, column, schema.field(column).type)
     if stream.time is not None:
         check_time_type(stream, schema.field(stream.time).type)
     everything = query.select is None
-    for column, use in _punctuating(stream).items():
-        _require_column(stream, column, use, schema)
     if stream.flag is not None and not pa.types.is_boolean(schema.field(stream.flag).type):
         type_ = schema.field(stream.flag).type
         raise InvalidType(
@@ -169,11 +165,6 @@ def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:
         if source == stream.name:
             used.setdefault(column, "where")
     return used
-
-
-def _punctuating(stream: Stream) -> dict[str, str]:
-    """Columns that tell and describe punctuations, each with what for."""
-    return {c: "punctuation" for c in (stream.flag, stream.upto) if c is not None}
 
 
 def _any_column(stream: Stream, schema: pa.Schema) -> tuple[str, ...]:

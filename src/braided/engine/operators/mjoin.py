@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,35 +36,20 @@ import numpy.typing as npt
 
 from braided.engine.kernels.alternate import alternate
 from braided.engine.kernels.hashing import first_lot, lots
-from braided.engine.kernels.probe import BLOCK_ROWS, count_matches, enumerate_combinations
-from braided.engine.kernels.tables import (
-    DRIVER,
-    EVERYONE,
-    LOOKED,
-    MATCHES,
-    OFFERED,
-    PROBES,
-    SAME_KEY,
-    SEEN,
-    SIDE_COLUMNS,
-    START,
-    STOP,
-    TALLY_COLUMNS,
-    VISIBLE,
-    level_rows,
-)
+from braided.engine.kernels.probe import count_matches
+from braided.engine.kernels.tables import DRIVER, EVERYONE, MATCHES, PROBES, SEEN, START, STOP, VISIBLE
+from braided.engine.operators.learned import Decided, Learned
+from braided.engine.operators.search import Search
 from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
-from braided.policies.decisions import BufferPolicy, Choice, ProbePlan, Rations, RowPolicy, Turn, next_buffer
-from braided.policies.estimates import Estimates
-from braided.policies.index.fixed import Fixed as FixedIndex
+from braided.policies.decisions import BufferPolicy, ProbePlan, Rations, RowPolicy, Turn, next_buffer
+from braided.policies.index import Fixed as FixedIndex
 from braided.query.bounds import Bounds
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
 _SEGMENTS = 4096  # how many are made at a time when streams alternate
 _PROFILE_EVERY = 64
-SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
 _FRACTION = (1 << 53) - 1
 _PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
@@ -86,99 +71,21 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Decided:
-    """A driver stream's turn, and what was known when it was decided."""
+class _Batch:
+    """What `combinations` was given."""
 
-    turn: Turn
-    plan: ProbePlan
+    sides: Sequence[SideState]
+    buffers: Sequence[Buffer]
+    most_rows: int
 
+    @property
+    def rows(self) -> list[int]:
+        """New rows by stream."""
+        return [b.rows for b in self.buffers]
 
-@dataclass
-class Learned:
-    """What the operator remembers from batch to batch: counts of all half-joins, and what to decide on."""
-
-    probes: Int64s
-    same_key: Int64s
-    matches: Int64s
-    looked: Int64s
-    offered: Int64s
-    seen_rows: Int64s
-    estimates: Estimates
-    switches: int = 0
-    profile_probes: int = 0
-    driven_rows: int = 0
-    batches: int = 0
-    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    profiles: dict[int, Int64s] = field(default_factory=dict)
-    turns: tuple[Decided, ...] = ()
-    choices: list[Choice] = field(default_factory=list)
-    index_changes: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
-    memories: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, SIDE_MEMORIES)))
-
-    @classmethod
-    def nothing(cls, streams: int, policies: Policies) -> Learned:
-        """Before the first batch."""
-        probes, same_key, matches, looked, offered = np.zeros((5, streams, streams), np.int64)
-        seen, changes = np.zeros((2, streams), np.int64)
-        choices = [policies.index(i).start for i in range(streams)]
-        return cls(
-            probes, same_key, matches, looked, offered, seen, Estimates(streams, policies.given),
-            choices=choices, index_changes=changes, memories=np.zeros((streams, SIDE_MEMORIES)),
-        )  # fmt: skip
-
-    def copy(self) -> Learned:
-        """The same, to go back to."""
-        return dataclasses.replace(
-            self,
-            probes=self.probes.copy(),
-            same_key=self.same_key.copy(),
-            matches=self.matches.copy(),
-            looked=self.looked.copy(),
-            offered=self.offered.copy(),
-            choices=list(self.choices),
-            index_changes=self.index_changes.copy(),
-            memories=self.memories.copy(),
-            seen_rows=self.seen_rows.copy(),
-            estimates=self.estimates.copy(),
-            orders=dict(self.orders),
-            profiles=dict(self.profiles),
-        )
-
-    def probed_since(self, before: Learned) -> int:
-        """How many probes there were since then."""
-        return int(self.probes.sum()) - int(before.probes.sum())
-
-    def kept(self) -> dict[str, Any]:
-        """As plain numbers, for a checkpoint; the last turns and profiles are not part of it."""
-        return {
-            "tallies": [t.tolist() for t in (self.probes, self.same_key, self.matches)],
-            "looked": self.looked.tolist(),
-            "offered": self.offered.tolist(),
-            "choices": [[c.scanned, c.regret_ns] for c in self.choices],
-            "index_changes": self.index_changes.tolist(),
-            "memories": self.memories.tolist(),
-            "estimates": self.estimates.sums.tolist(),
-            "seen_rows": self.seen_rows.tolist(),
-            "switches": self.switches,
-            "profile_probes": self.profile_probes,
-            "driven_rows": self.driven_rows,
-            "batches": self.batches,
-            "orders": [list(self.orders.get(i, ())) for i in range(len(self.probes))],
-        }
-
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from kept numbers; what an older version did not keep starts from nothing."""
-        for mine, given in zip((self.probes, self.same_key, self.matches), kept["tallies"], strict=True):
-            mine[:] = given
-        if kept.get("estimates"):
-            self.estimates.sums[:] = kept["estimates"]
-        self.seen_rows[:] = kept.get("seen_rows", 0)
-        for name in ("looked", "offered", "index_changes", "memories"):
-            getattr(self, name)[:] = kept.get(name, 0)
-        self.choices = [Choice(*c) for c in kept["choices"]] if kept.get("choices") else self.choices
-        for count in ("switches", "profile_probes", "driven_rows", "batches"):
-            setattr(self, count, kept.get(count, 0))
-        self.orders = {i: tuple(order) for i, order in enumerate(kept.get("orders", ())) if order}
+    def seen_on_average(self) -> tuple[int, ...]:
+        """What a row is compared with: all that was stored, and on average half of what the batch brings."""
+        return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(self.sides, self.buffers, strict=True))
 
 
 class FlatJoin:
@@ -187,19 +94,17 @@ class FlatJoin:
     def __init__(self, bounds: Bounds, policies: Policies, number: int = 0) -> None:
         """`number` tells the operators of a plan apart, so that they draw different lots."""
         streams = len(bounds.matrix)
-        self.policies = policies
-        self._number = number
+        self.policies, self.bounds, self._number = policies, bounds, number
         self.learned = Learned.nothing(streams, policies)
-        self._bounds = np.array(bounds.matrix, np.int64)
-        self._sides = np.zeros((streams, SIDE_COLUMNS), np.int64)
-        self._levels = np.empty((streams, level_rows(streams), BLOCK_ROWS), np.int64)
+        self._kernel = Search(bounds.matrix)
+        self._sides = self._kernel.sides
         self._out: Positions = np.empty((streams, 0), np.int32)
         self._rations: Rations | None = None
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from kept numbers; an index that is fixed now is not taken from them."""
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on from saved numbers; an index that is fixed now is not taken from them."""
         started = self.learned.choices
-        self.learned.restore(kept)
+        self.learned.load(saved)
         for i, choice in enumerate(started):
             if isinstance(self.policies.index(i), FixedIndex):
                 self.learned.choices[i] = choice
@@ -220,20 +125,21 @@ class FlatJoin:
 
         With `ration` only some rows may probe: it is asked once, for the whole batch.
         """
-        if not any(b.rows for b in buffers):
+        batch = _Batch(sides, buffers, most_rows)
+        if not any(batch.rows):
             return
-        self.learned.seen_rows += [b.rows for b in buffers]
+        self.learned.seen_rows += batch.rows
         self.learned.batches += 1
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
         self._rations = None
         if ration is not None:
-            self._rations = ration(self._turn([b.rows for b in buffers], _seen_on_average(sides, buffers)))
+            self._rations = ration(self._turn(batch.rows, batch.seen_on_average()))
         if isinstance(driver, RowPolicy):
-            yield from self._row_by_row(driver, sides, buffers, most_rows)
+            yield from self._row_by_row(driver, batch)
         else:
-            yield from self._buffer_by_buffer(driver, sides, buffers, most_rows)
+            yield from self._buffer_by_buffer(driver, batch)
 
     def known(self, waiting: Sequence[int], stored: Sequence[int]) -> tuple[Turn, dict[int, tuple[int, ...]]]:
         """What is known before a batch is stored, and the order in which each input's rows would probe."""
@@ -245,15 +151,9 @@ class FlatJoin:
             for i in range(len(waiting))
         }
 
-    def _buffer_by_buffer(
-        self,
-        driver: BufferPolicy,
-        sides: Sequence[SideState],
-        buffers: Sequence[Buffer],
-        most_rows: int,
-    ) -> Iterator[Positions]:
-        visible = [b.start for b in buffers]
-        waiting = [b.rows for b in buffers]
+    def _buffer_by_buffer(self, driver: BufferPolicy, batch: _Batch) -> Iterator[Positions]:
+        sides, buffers = batch.sides, batch.buffers
+        visible, waiting = [b.start for b in buffers], batch.rows
         decided: list[Decided] = []
         while any(waiting):
             stored = tuple(s.seen(v) for s, v in zip(sides, visible, strict=True))
@@ -268,20 +168,15 @@ class FlatJoin:
                 self.learned.driven_rows += buffer.rows  # a partner is empty: nothing to find
             else:
                 segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
-                before = self.learned.probes[chosen].copy(), self.learned.matches[chosen].copy()
-                yield from self._search(segments, *self._orders(decided[-1:], sides, buffers), most_rows)
-                self._learn(chosen, *before, stored)
+                before = self.learned.tallies.copy()
+                yield from self._search(segments, *self._orders(decided[-1:], batch), batch.most_rows)
+                self._learn(chosen, before, stored)
             waiting[chosen] = 0
             visible[chosen] = buffer.stop
         self.learned.turns = tuple(decided)
 
-    def _row_by_row(
-        self,
-        driver: RowPolicy,
-        sides: Sequence[SideState],
-        buffers: Sequence[Buffer],
-        most_rows: int,
-    ) -> Iterator[Positions]:
+    def _row_by_row(self, driver: RowPolicy, batch: _Batch) -> Iterator[Positions]:
+        sides, buffers = batch.sides, batch.buffers
         keys = [
             driver.keys(side.columns.between("time", b.start, b.stop))
             for side, b in zip(sides, buffers, strict=True)
@@ -289,20 +184,20 @@ class FlatJoin:
         limits = np.cumsum([len(k) for k in keys])
         taken = np.array([b.start for b in buffers], np.int64)
         stops = np.array([b.stop for b in buffers], np.int64)
-        stored = _seen_on_average(sides, buffers)
-        turn = self._turn([b.rows for b in buffers], stored)
+        stored = batch.seen_on_average()
+        turn = self._turn(batch.rows, stored)
         waiting = [i for i, b in enumerate(buffers) if b.rows]
         waiting.sort(key=lambda i: (keys[i][0], i))
         decided = [self._decide(i, turn, buffers[i], stops.tolist()) for i in waiting]
         segments = np.empty((_SEGMENTS, SEEN + len(sides)), np.int64)
         flat = np.concatenate(keys)
-        before = self.learned.probes.copy(), self.learned.matches.copy()
-        orders, rations = self._orders(decided, sides, buffers)
+        before = self.learned.tallies.copy()
+        orders, rations = self._orders(decided, batch)
         while made := alternate(flat, limits, taken, stops, segments):
             self.learned.switches += made
-            yield from self._search(segments[:made], orders, rations, most_rows)
+            yield from self._search(segments[:made], orders, rations, batch.most_rows)
         for i in waiting:
-            self._learn(i, before[0][i], before[1][i], stored)
+            self._learn(i, before, stored)
         self.learned.turns = tuple(decided)
 
     def _turn(self, waiting: Sequence[int], stored: tuple[int, ...]) -> Turn:
@@ -332,17 +227,16 @@ class FlatJoin:
         found = np.zeros((len(self._sides), len(rows)), np.int64)
         for partner in range(len(self._sides)):
             if partner != driver:
-                count_matches(self._sides, driver, partner, self._bounds, rows, found[partner])
+                count_matches(self._sides, driver, partner, self._kernel.bounds, rows, found[partner])
                 self.learned.profile_probes += len(rows)
         earlier = self.learned.profiles.get(driver, found.T[:0])
         self.learned.profiles[driver] = profile = np.concatenate([earlier, found.T])[-_PROFILED_ROWS:]
         return profile
 
-    def _learn(self, driver: int, probes: Int64s, matches: Int64s, stored: tuple[int, ...]) -> None:
-        """What a turn tells of its half-joins, given the counts before it."""
-        self.learned.estimates.add(
-            driver, self.learned.probes[driver] - probes, self.learned.matches[driver] - matches, stored
-        )
+    def _learn(self, driver: int, before: Int64s, stored: tuple[int, ...]) -> None:
+        """What a turn tells of its half-joins, given the tallies before it."""
+        fresh = self.learned.tallies[:, driver] - before[:, driver]
+        self.learned.estimates.add(driver, fresh[PROBES], fresh[MATCHES], stored)
 
     def _room(self, rows: int) -> Positions:
         """Where results are written; new pages cost more than a small turn's work."""
@@ -350,19 +244,16 @@ class FlatJoin:
             self._out = np.empty((len(self._sides), rows), np.int32)
         return self._out
 
-    def _orders(
-        self, decided: Sequence[Decided], sides: Sequence[SideState], buffers: Sequence[Buffer]
-    ) -> tuple[Int64s, Int64s]:
+    def _orders(self, decided: Sequence[Decided], batch: _Batch) -> tuple[Int64s, Int64s]:
         """The plans of driver streams as the kernel takes them: orders, and who may probe."""
-        orders, rations = np.zeros((2, len(self._sides), len(self._sides)), np.int64)
-        rations[:, 1:] = EVERYONE
+        orders, rations = self._kernel.plans()
         for plan in (d.plan for d in decided):
             orders[plan.driver] = plan.driver, *plan.order
             if min(plan.shares) < 1:
                 start = first_lot(
                     self.policies.seed, (self.learned.batches * 8 + self._number) * 8 + plan.driver
                 )
-                lots_ = _lots(sides[plan.driver], buffers[plan.driver], start)
+                lots_ = _lots(batch.sides[plan.driver], batch.buffers[plan.driver], start)
                 later = [_largest_lot(share) for share in plan.shares[1:]]
                 rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0], start), *later
         return orders, rations
@@ -371,44 +262,18 @@ class FlatJoin:
         self, segments: Int64s, orders: Int64s, rations: Int64s, most_rows: int
     ) -> Iterator[Positions]:
         """The combinations that the rows of some segments complete."""
-        streams = len(self._sides)
-        walking = np.zeros(streams, np.int64)
-        cursor: Int64s = np.zeros(3, np.int64)
         out = self._room(min(most_rows, _MOST_ROWS))
         drivers = np.unique(segments[:, DRIVER])
         done = self.learned.driven_rows
         before = np.concatenate([[0], np.cumsum(segments[:, STOP] - segments[:, START])])
-        while cursor[0] < len(segments):
-            tally = np.zeros((streams, streams, TALLY_COLUMNS), np.int64)
-            found = enumerate_combinations(
-                self._sides,
-                orders,
-                self._bounds,
-                segments,
-                cursor,
-                self._levels,
-                walking,
-                rations,
-                tally,
-                out,
-            )
+        for found, tally, cursor in self._kernel.run(segments, orders, rations, out):
             for driver in drivers:
-                partners = orders[driver, 1:]
-                self.learned.probes[driver, partners] += tally[driver, 1:, PROBES]
-                self.learned.same_key[driver, partners] += tally[driver, 1:, SAME_KEY]
-                self.learned.matches[driver, partners] += tally[driver, 1:, MATCHES]
-                self.learned.looked[driver, partners] += tally[driver, 1:, LOOKED]
-                self.learned.offered[driver, partners] += tally[driver, 1:, OFFERED]
+                self.learned.tallies[:, driver, orders[driver, 1:]] += tally[driver, 1:].T
             here = cursor[0]
             begun = cursor[1] - segments[here, START] if here < len(segments) and cursor[1] else 0
             self.learned.driven_rows = done + int(before[here] + begun)
             if found:
                 yield out[:, :found].copy()
-
-
-def _seen_on_average(sides: Sequence[SideState], buffers: Sequence[Buffer]) -> tuple[int, ...]:
-    """What a row is compared with: all that was stored, and on average half of what the batch brings."""
-    return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(sides, buffers, strict=True))
 
 
 def _lots(side: SideState, buffer: Buffer, start: int) -> Int64s:

@@ -10,19 +10,19 @@ forgotten, and that this loses nothing, is in `inputs`. Hence every plan gives t
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from braided.engine.operators import indexing
 from braided.engine.operators.combining import Combining
-from braided.engine.operators.inputs import Input, stored_rows
+from braided.engine.operators.inputs import Input
 from braided.engine.operators.layout import Layout, attribute_format, key_format_of
-from braided.engine.operators.mjoin import FlatJoin, Learned
+from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.keys import KeyFormat
-from braided.engine.sides.side import Rows, SideState
+from braided.engine.sides.side import BOTTOMLESS_US, Rows
 from braided.policies.choice import Policies
-from braided.query.bounds import Bounds
+from braided.query.bounds import INFINITE_US, Bounds
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, label, leaves
 
@@ -67,19 +67,16 @@ class Operator:
             }
             self.combining = Combining(self._query, self.node, known, formats)
 
-    def choose_indexes(self, sides: Sequence[SideState | None], arriving: Sequence[Rows | None]) -> None:
-        """Give every input the index for the rows that are about to be stored."""
-        indexing.choose(self.join.policies, self.join.learned, sides, arriving, self.bounds.matrix)
-
-    def remember(
-        self, before: Learned, sides: Sequence[SideState | None], arrived: Sequence[Rows | None]
-    ) -> None:
-        """A batch is done: remember what it asked of the inputs; `before` is what was known then."""
-        rows = [0 if r is None else len(r) for r in arrived]
-        indexing.learn(self.join.policies, self.join.learned, before, sides, rows)
-
-    def entering(self, source: Input, batch: pa.RecordBatch, retention_us: Mapping[str, int]) -> Rows:
-        """Intermediate rows of one of its inputs, keyed for this operator."""
+    def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
+        """Intermediate rows of one of its inputs, from their stored columns, keyed for this operator."""
         assert self.keys is not None
-        key = source.key(self._query.graph, self._query.graph.key(self.node))
-        return stored_rows(source, batch, self.keys, key, retention_us, purges=self._query.promises)
+        query, rows = self._query, batch.num_rows
+        newest = np.full(rows, BOTTOMLESS_US if source.timed else 0, np.int64)
+        ends = np.full(rows, INFINITE_US, np.int64)
+        for stream, place in source.times.items():
+            at = np.asarray(batch.column(place).to_numpy())
+            retention_us = min(INFINITE_US, query.bounds.retention_us(query.names.index(stream)))
+            newest, ends = np.maximum(newest, at), np.minimum(ends, at + retention_us)
+        columns = [batch.column(k) for k in source.key(query.graph, query.graph.key(self.node))]
+        checks = self.keys.checks(columns) if query.promises and not self.keys.exact else None
+        return Rows(batch, self.keys.hashes(columns, rows), newest, checks=checks, ends=ends)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators import predicate
-from braided.engine.operators.combining import Combining
+from braided.engine.operators.combining import Combining, only
 from braided.engine.operators.layout import Layout, Output
 from braided.engine.operators.mjoin import Positions
 from braided.engine.sides.side import BOTTOMLESS_US, SideState
@@ -40,6 +41,7 @@ class Results:
     ) -> None:
         self._query, self._combining = query, combining
         self.output, self.schema = output, output.schema
+        self._sources = [(query.names[c.stream], c.column) for c in output.columns]
         self.latest: Positions = np.empty((0, 0), np.int32)  # the combinations of the latest table
         self.oldest_us: dict[str, int] = {}  # of each stream's rows in results since it was cleared
         self._condition = query.condition
@@ -50,14 +52,9 @@ class Results:
 
     def table(self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]) -> pa.Table:
         """The result rows of the combinations that hold."""
-        keep = self._counted(sides, found, floors_us)
-        if keep is not None and not keep.all():
-            found = np.ascontiguousarray(found[:, keep])
+        found = only(found, self._counted(sides, found, floors_us))
         found = self._combining.holding(sides, found, floors_us)
-        keep = self._filtered(sides, found)
-        if keep is not None and not keep.all():
-            found = np.ascontiguousarray(found[:, keep])
-        self.latest = found
+        self.latest = found = only(found, self._filtered(sides, found))
         if not found.shape[1]:
             return no_results(self.output.schema)
         if self._query.overload is not None:
@@ -72,12 +69,9 @@ class Results:
                 self.oldest_us[stream] = min(oldest, self.oldest_us.get(stream, oldest))
 
     def _now(self, sides: Sequence[SideState], found: Positions) -> Int64s:
-        now = None
-        for source, side, positions in zip(self._combining.inputs, sides, found, strict=True):
-            if source.timed:
-                times = side.times_at(positions)
-                now = times if now is None else np.maximum(now, times)
-        return np.zeros(found.shape[1], np.int64) if now is None else now
+        rows = zip(self._combining.inputs, sides, found, strict=True)
+        times = [side.times_at(positions) for source, side, positions in rows if source.timed]
+        return functools.reduce(np.maximum, times) if times else np.zeros(found.shape[1], np.int64)
 
     def _counted(
         self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]
@@ -99,24 +93,13 @@ class Results:
         """Which combinations satisfy `where`."""
         if self._condition is None or not found.shape[1]:
             return None
-        used = sorted(self._condition.columns())
-        columns: dict[tuple[str, str], pa.Array] = {}
-        for i, source in enumerate(self._combining.inputs):
-            mine = [c for c in used if c in source.places]
-            gathered = sides[i].payload.gather(found[i], [source.places[c] for c in mine])
-            columns.update(zip(mine, gathered, strict=True))
+        columns = self._combining.gather(sides, found, self._condition.columns())
         return predicate.passes(self._condition, columns, found.shape[1], self._query.where or "")
 
     def _gathered(self, sides: Sequence[SideState], found: Positions) -> pa.Table:
-        wanted = self.output.columns
-        names = self._query.names
-        arrays: list[pa.Array] = [None] * len(wanted)
-        for i, source in enumerate(self._combining.inputs):
-            mine = [n for n, c in enumerate(wanted) if names[c.stream] in source.streams]
-            places = [source.places[names[wanted[n].stream], wanted[n].column] for n in mine]
-            gathered = sides[i].payload.gather(found[i], places)
-            for n, array in zip(mine, gathered, strict=True):
-                arrays[n] = from_storable(array, wanted[n].type)
+        columns = self._combining.gather(sides, found, self._sources)
+        wanted = zip(self._sources, self.output.columns, strict=True)
+        arrays = [from_storable(columns[source], column.type) for source, column in wanted]
         if self.output.time_type is not None:
             arrays.append(pa.array(self._now(sides, found)).cast(self.output.time_type))
         if self.output.punctuated:

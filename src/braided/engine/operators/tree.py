@@ -17,9 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from braided.engine.operators import indexing
 from braided.engine.operators.inputs import Input, described, leaf
 from braided.engine.operators.layout import Layout, check_key_types
-from braided.engine.operators.mjoin import Buffer, Learned, Positions
+from braided.engine.operators.learned import Learned
+from braided.engine.operators.mjoin import Buffer, Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Allocate, in_memory
 from braided.engine.sides.side import Mark, Reason, Rows, SideState
@@ -28,7 +30,6 @@ from braided.policies.choice import Policies
 from braided.policies.decisions import Rations, Turn
 from braided.policies.rationing import Known
 from braided.policies.statistics import IntermediateStatistics
-from braided.query.bounds import INFINITE_US
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan, label, operators
 from braided.query.subplans import Subplan, whole
@@ -69,7 +70,7 @@ class Tree:
         self.sides: dict[Plan, SideState] = {}
         self.inputs: dict[Plan, Input] = {}
         self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
-        self.rebuilt: set[Plan] = set()  # intermediates made anew since the state was last written
+        self.rebuilt: set[Plan] = set()  # intermediates made again since the state was last written
 
     @property
     def root(self) -> Operator:
@@ -146,7 +147,7 @@ class Tree:
 
     def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
         """Intermediate rows as they arrive at the operator above."""
-        return self.above(source.node).entering(source, batch, self._retention_us)
+        return self.above(source.node).entering(source, batch)
 
     def undo(self, before: Sequence[Learned]) -> None:
         """Take back what was stored and learned in a batch that failed."""
@@ -161,7 +162,7 @@ class Tree:
         probes = 0
         for operator, learned in zip(self.operators, before, strict=True):
             sides = [self.sides.get(child) for child in operator.node]
-            operator.remember(learned, sides, [arrived.get(child) for child in operator.node])
+            indexing.learn(operator.join, learned, sides, [arrived.get(child) for child in operator.node])
             probes += operator.join.learned.probed_since(learned)
         return probes
 
@@ -182,20 +183,14 @@ class Tree:
 
     # from and to a checkpoint
 
-    def put(self, source: Input, pieces: Sequence[pa.RecordBatch]) -> None:
-        """Put saved intermediate rows back."""
-        for batch in pieces:
-            self.sides[source.node].append(self.entering(source, batch))
+    def save(self) -> list[dict[str, Any]]:
+        """What the operators have learned, as plain numbers."""
+        return [operator.join.learned.save() for operator in self.operators]
 
-    def kept(self) -> dict[str, Any]:
-        """What the operators have learned, as plain numbers; the last one's first."""
-        first, *others = (operator.join.learned.kept() for operator in self.operators[::-1])
-        return {**first, "operators": others}
-
-    def restore(self, kept: Mapping[str, Any]) -> None:
+    def load(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Go on from what was learned with the same plan."""
-        for operator, said in zip(self.operators[::-1], [kept, *kept.get("operators", ())], strict=True):
-            operator.join.restore(said)
+        for operator, learned in zip(self.operators, saved, strict=True):
+            operator.join.load(learned)
 
     def statistics(self) -> dict[str, IntermediateStatistics]:
         """Of the intermediates, by name."""
@@ -227,7 +222,7 @@ class Tree:
         """Store what arrives at an operator's inputs, and find what it completes."""
         sides = [self.sides.get(child) for child in operator.node]
         rows = [arriving.get(child) for child in operator.node]
-        operator.choose_indexes(sides, rows)
+        indexing.choose(operator.join, sides, rows)
         buffers = []
         for child, side, entering in zip(operator.node, sides, rows, strict=True):
             if side is None:
@@ -260,11 +255,6 @@ class Tree:
         source = operator.combining.output
         made = pa.concat_batches(batches) if batches else no_rows(source.schema)
         return self.entering(source, made)
-
-    @functools.cached_property
-    def _retention_us(self) -> dict[str, int]:
-        bounds = self._query.bounds
-        return {name: min(INFINITE_US, bounds.retention_us(i)) for i, name in enumerate(self._query.names)}
 
     def _side(self, node: Plan, schema: pa.Schema) -> SideState:
         allocate = self._allocate(label(node)) if self._allocate else in_memory

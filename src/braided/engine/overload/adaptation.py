@@ -1,4 +1,4 @@
-"""Monitor, analyse, actuate: who may probe is decided anew when statistics move (jaqpot, section 4.4).
+"""Monitor, analyse, actuate: who may probe is decided again when statistics move (jaqpot, section 4.4).
 
 A batch calls, in this order:
 
@@ -37,6 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.overload import background
 from braided.engine.overload.background import Task
 from braided.engine.overload.monitor import Monitor, Numbers
@@ -57,6 +58,7 @@ _RECORDS = 16
 _OVER = 1.01  # of the budget or a bound: no reason to change
 _MOST_NAMED = 3
 _PATIENCE = 3
+_SAVED = ("orders", "unfinished", "rough")
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,9 @@ class Adaptation:
         self._thresholds, self._wait = thresholds or Thresholds(), wait
         self._asked: Question | None = None
         self._under_way: _Analysis | None = None
-        self._unfinished = 0  # batches in a row that ended with an analysis under way
-        self._orders: dict[str, str] = {}  # probe orders at the last analysis
-        self._rough = False  # the first allocation is still to be made properly
+        self.unfinished = 0  # batches in a row that ended with an analysis under way
+        self.orders: dict[str, str] = {}  # probe orders at the last analysis
+        self.rough = False  # the first allocation is still to be made properly
         self._failed = False
 
     def begin(self, batch: int, question: Question) -> None:
@@ -129,12 +131,12 @@ class Adaptation:
         if self._wait and not analysis.task.done:
             analysis.task.run()
         if not analysis.task.done:
-            self._unfinished += 1
+            self.unfinished += 1
             return None
-        self._under_way, self._unfinished = None, 0
-        self._rough = False
+        self._under_way, self.unfinished = None, 0
+        self.rough = False
         self.monitor.analysed(analysis.numbers)
-        self._orders = analysis.orders
+        self.orders = analysis.orders
         found = analysis.task.result
         if found is None:
             return self._record(batch, f"{analysis.why}; {self._failure(analysis.task.error)}", taken=False)
@@ -151,34 +153,30 @@ class Adaptation:
             return dict.fromkeys(model.half_joins, math.inf)
         return guard(model, self.allocation, budget)
 
-    def kept(self) -> dict[str, Any]:
+    def save(self) -> dict[str, Any]:
         """As plain numbers and texts, for a checkpoint."""
         return {
-            "allocation": None if self.allocation is None else _kept(self.allocation),
-            "monitor": self.monitor.kept(),
-            "orders": dict(self._orders),
-            "unfinished": self._unfinished,
-            "rough": self._rough,
+            **save_fields(self, _SAVED),
+            "allocation": None if self.allocation is None else _saved(self.allocation),
+            "monitor": save_fields(self.monitor, Monitor.saved),
             "records": [[r.batch, r.reason, r.taken] for r in self.records],
         }
 
-    def restore(self, kept: Mapping[str, Any], plan: Plan) -> None:
-        """Go on from what was kept; an allocation of another plan is left."""
+    def load(self, saved: Mapping[str, Any], plan: Plan) -> None:
+        """Go on from what was saved; an allocation of another plan is left."""
         self._asked, self._under_way, self.freshness = None, None, None
-        self.allocation = _restored(kept["allocation"], plan) if kept.get("allocation") else None
-        self.monitor.restore(kept.get("monitor", {}))
-        self._orders = dict(kept.get("orders", {}))
-        self._unfinished = int(kept.get("unfinished", 0))
-        self._rough = bool(kept.get("rough", False))
-        self.records = deque((Adapted(*r) for r in kept.get("records", ())), maxlen=_RECORDS)
+        load_fields(self, _SAVED, saved)
+        self.allocation = saved["allocation"] and _loaded(saved["allocation"], plan)
+        load_fields(self.monitor, Monitor.saved, saved["monitor"])
+        self.records = deque((Adapted(*r) for r in saved["records"]), maxlen=_RECORDS)
 
     def _begin_first(self, batch: int, now: Question) -> None:
         """There is nothing to fall back on, so it is done here."""
         task = Task(functools.partial(self._first, now))
         task.run()
-        self._under_way, self._unfinished = None, 0
-        self._orders = _orders(now.model)
-        self._rough = self._first is not self._analyse and bool(now.freshness)
+        self._under_way, self.unfinished = None, 0
+        self.orders = _orders(now.model)
+        self.rough = self._first is not self._analyse and bool(now.freshness)
         self.monitor.analysed(self.monitor.now())
         self.allocation = task.result or _evenly(now)
         self.freshness = self.allocation.freshness
@@ -187,7 +185,7 @@ class Adaptation:
 
     def _begun(self, question: Question) -> Task[Allocation]:
         """An analysis: in the background, or here if nobody was patient enough to see one finished."""
-        if self._unfinished >= _PATIENCE:
+        if self.unfinished >= _PATIENCE:
             task = Task(functools.partial(self._first, question))
             task.run()
             return task
@@ -196,12 +194,12 @@ class Adaptation:
 
     def _why(self, model: PlanModel) -> str:
         now = _orders(model)
-        moved = [f"order of {c}: {o} -> {now[c]}" for c, o in self._orders.items() if now.get(c, o) != o]
+        moved = [f"order of {c}: {o} -> {now[c]}" for c, o in self.orders.items() if now.get(c, o) != o]
         moved += self.monitor.moved(self._thresholds.epsilon)
         named = "; ".join(moved[:_MOST_NAMED])
         if len(moved) > _MOST_NAMED:
             named += f" and {len(moved) - _MOST_NAMED} more"
-        return named or ("first analysis with the exact cover" if self._rough else "")
+        return named or ("first analysis with the exact cover" if self.rough else "")
 
     def _failure(self, error: Exception | None) -> str:
         if not self._failed:
@@ -264,37 +262,23 @@ def _stale(now: Question, flow: Flow) -> list[str]:
     return [s for s, bound in now.freshness.items() if ages.get(s, 0.0) > bound * _OVER]
 
 
-def _kept(allocation: Allocation) -> dict[str, Any]:
+def _saved(allocation: Allocation) -> dict[str, Any]:
     """An allocation, and of the flow it expects what decides who is free: probes and rows skipped."""
     expected = allocation.expected
-    return {
-        "policy": allocation.policy,
-        "reason": allocation.reason,
-        "paths": dict(allocation.paths),
-        "freshness_spent": allocation.freshness_spent,
-        "output": expected.output,
-        "half_joins": {
-            str(h): [allowed, expected.probes[h], expected.skipped[h]]
-            for h, allowed in allocation.allowances.items()
-        },
+    half_joins = {
+        str(h): [allowed, expected.probes[h], expected.skipped[h]]
+        for h, allowed in allocation.allowances.items()
     }
+    told = save_fields(allocation, ("policy", "reason", "freshness_spent"))
+    return {**told, "paths": dict(allocation.paths), "output": expected.output, "half_joins": half_joins}
 
 
-def _restored(kept: Mapping[str, Any], plan: Plan) -> Allocation | None:
-    names = {str(h): h for h in half_joins(plan)}
-    if names.keys() != kept["half_joins"].keys():
+def _loaded(saved: Mapping[str, Any], plan: Plan) -> Allocation | None:
+    names, numbers = {str(h): h for h in half_joins(plan)}, saved["half_joins"]
+    if names.keys() != numbers.keys():
         return None
-    numbers = {names[said]: tuple(map(float, n)) for said, n in kept["half_joins"].items()}
-    allowed = {h: n[0] for h, n in numbers.items()}
-    probes = {h: n[1] for h, n in numbers.items()}
-    skipped = {h: n[2] for h, n in numbers.items()}
-    unused = {h: max(0.0, allowed[h] - probes[h]) for h in allowed}
-    flow = Flow(frozen(probes), frozen(unused), frozen(skipped), frozen({}), frozen({}), kept["output"])
-    return Allocation(
-        kept["policy"],
-        frozen(allowed),
-        frozen(kept["paths"]),
-        flow,
-        kept["reason"],
-        kept["freshness_spent"],
-    )
+    allowed, probes, skipped = ({names[n]: float(v[i]) for n, v in numbers.items()} for i in range(3))
+    flow = Flow(frozen(probes), frozen(skipped), frozen({}), frozen({}), saved["output"])
+    paths = frozen(saved["paths"])
+    told = saved["reason"], saved["freshness_spent"]
+    return Allocation(saved["policy"], frozen(allowed), paths, flow, *told)

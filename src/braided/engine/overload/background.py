@@ -15,7 +15,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _AT_END_SECONDS = 1.0
@@ -50,63 +50,54 @@ class Task(Generic[T]):
         self._done.set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is done within so many seconds."""
+        """Whether it is done within some seconds."""
         return self._done.wait(seconds)
 
 
 class _Worker:
-    """A thread and the tasks that wait for it."""
+    """This process's thread, if it has one, and the tasks that wait for it."""
 
     def __init__(self) -> None:
-        self._tasks: queue.SimpleQueue[Task[object] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._loop, name="braided-background", daemon=True)
-        self._thread.start()
+        self.reset()
 
-    def add(self, task: Task[object]) -> None:
+    def reset(self) -> None:
+        """Start afresh in a forked child: the parent's thread is not here, and its locks may be held."""
+        self._lock = threading.Lock()
+        self.thread: threading.Thread | None = None
+        self._tasks: queue.SimpleQueue[Task[Any] | None] = queue.SimpleQueue()
+
+    def add(self, task: Task[Any]) -> None:
         self._tasks.put(task)
+        with self._lock:
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._loop, name="braided-background", daemon=True)
+                self.thread.start()
 
     def end(self) -> None:
         """Drop what waits; what is under way gets a moment."""
-        while not self._tasks.empty():
-            self._tasks.get_nowait()
-        self._tasks.put(None)
-        self._thread.join(_AT_END_SECONDS)
+        if self.thread is not None:
+            while not self._tasks.empty():
+                self._tasks.get_nowait()
+            self._tasks.put(None)
+            self.thread.join(_AT_END_SECONDS)
 
     def _loop(self) -> None:
         while (task := self._tasks.get()) is not None:
             task.run()
 
 
-class _Process:
-    """This process's worker, if it has one."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.worker: _Worker | None = None
-
-    def reset(self) -> None:
-        """In a forked child: the parent's thread is not here, and its locks may be held for ever."""
-        self.lock, self.worker = threading.Lock(), None
-
-    def end(self) -> None:
-        if self.worker is not None:
-            self.worker.end()
-
-
-_process = _Process()
-os.register_at_fork(after_in_child=_process.reset)
-atexit.register(_process.end)
+_worker = _Worker()
+os.register_at_fork(after_in_child=_worker.reset)
+atexit.register(_worker.end)
 
 
 def begin(work: Callable[[], T]) -> Task[T]:
     """Compute something in the background."""
     task = Task(work)
-    with _process.lock:
-        _process.worker = _process.worker or _Worker()
-        _process.worker.add(task)  # type: ignore[arg-type]
+    _worker.add(task)
     return task
 
 
 def running() -> bool:
     """Whether this process has a background thread."""
-    return _process.worker is not None
+    return _worker.thread is not None

@@ -11,6 +11,7 @@ from collections.abc import Collection
 import numpy as np
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step
+from braided.engine.fields import save_fields
 from braided.engine.operators.inputs import Input
 from braided.engine.overload.rationing import Rationing
 from braided.engine.overload.regulation import Regulation
@@ -29,12 +30,8 @@ class Overloading(Feature):
 
     def __init__(self, host: Host, rationing: Rationing | None = None) -> None:
         super().__init__(host)
-        site = host.site
-        self.regulation = Regulation(host)
-        self.rationing = rationing or Rationing(
-            host.query, site.state_windows, wait=site.repeatable, part=site.part
-        )
-        self._before = self.rationing.kept()
+        self.regulation, self.rationing = Regulation(host), rationing or Rationing(host)
+        self._before = self.rationing.save()
 
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
         """Let in what the budget allows."""
@@ -62,16 +59,15 @@ class Overloading(Feature):
 
     def begin(self, step: Step) -> None:
         """Share budgets by the rows that count; make again what is lacking, if there is budget to spare."""
-        host = self.host
         if self.rationing.limited:
             self._tidy()
-        if self.rationing.catch_up(host.tree, host.watermark.us, host.floors_us) and self.rationing.limited:
+        if self.rationing.catch_up() and self.rationing.limited:
             self._tidy()
 
     def enter(self, step: Step) -> None:
         """Fit the allocation to the batch."""
-        self._before = self.rationing.kept()
-        self.rationing.begin(self.host.batches, self.host.tree, step.arriving)
+        self._before = self.rationing.save()
+        self.rationing.begin(step.arriving)
 
     def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
         """Who may probe."""
@@ -79,12 +75,12 @@ class Overloading(Feature):
 
     def commit(self, step: Step) -> None:
         """Settle the budget, and cut windows to what may be stored."""
-        self.rationing.end(self.host.batches, step.probes, step.later.clock_us)
+        self.rationing.end(step.probes, step.later.clock_us)
         self.regulation.after(step.arrivals)
 
     def undo(self) -> None:
         """The budget is as it was."""
-        self.rationing.restore(self._before)
+        self.rationing.load(self._before)
 
     def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
         """A batch's time decides the budget of the next."""
@@ -92,15 +88,18 @@ class Overloading(Feature):
 
     def save(self, state: EngineState) -> None:
         """Budgets, and what is lacking."""
-        numbers = {"rationing": self.rationing.kept(), "regulation": self.regulation.kept()}
+        numbers = {
+            "rationing": self.rationing.save(),
+            "regulation": save_fields(self.regulation, Regulation.saved),
+        }
         state.put_feature(self.name, numbers)
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on; what was cut off stays so, with another budget or none."""
         numbers = state.feature(self.name)
         if numbers:
-            self.regulation.restore(numbers["regulation"])
-            self.rationing.restore(numbers["rationing"], same_plan=same_plan)
+            self.regulation.load(numbers["regulation"])
+            self.rationing.load(numbers["rationing"], same_plan=same_plan)
 
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:

@@ -25,11 +25,10 @@ freshness needs 60 probes a batch; with the budget as it is these bounds would d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from braided.policies.freshness import FreshnessPlan
 from braided.query.durations import to_text
-from braided.query.join_query import JoinQuery
 
 _WINDOW = 8
 _MILLISECOND_US = 1000
@@ -38,21 +37,23 @@ _MILLISECOND_US = 1000
 class Freshening:
     """Bounds on age, and the average event time of a batch."""
 
+    saved = ("clock_us", "batches", "step_us")
+
     def __init__(self, bounds_us: Mapping[str, int]) -> None:
         self._bounds_us = dict(bounds_us)
-        self._clock_us: int | None = None
-        self._batches, self._step_us = 0, 0.0
+        self.clock_us: int | None = None
+        self.batches, self.step_us = 0, 0.0
 
     def bounds(self) -> dict[str, float]:
         """In batches; nothing until it is known how long one is."""
-        return {s: bound / self._step_us for s, bound in self._bounds_us.items()} if self._step_us else {}
+        return {s: bound / self.step_us for s, bound in self._bounds_us.items()} if self.step_us else {}
 
     def batch_done(self, clock_us: int) -> None:
         """A batch with rows is done; `clock_us` is the largest time seen."""
-        if self._clock_us is not None:
-            self._batches = min(self._batches + 1, _WINDOW)
-            self._step_us += (clock_us - self._clock_us - self._step_us) / self._batches
-        self._clock_us = clock_us
+        if self.clock_us is not None:
+            self.batches = min(self.batches + 1, _WINDOW)
+            self.step_us += (clock_us - self.clock_us - self.step_us) / self.batches
+        self.clock_us = clock_us
 
     def problem(self, plan: FreshnessPlan | None) -> str:
         """Why bounds cannot be kept, and what would do, in time."""
@@ -66,25 +67,9 @@ class Freshening:
             f"would do: {would_do}"
         )
 
-    def kept(self) -> list[float | int | None]:
-        """As plain numbers, for a checkpoint."""
-        return [self._clock_us, self._batches, self._step_us]
-
-    def restore(self, kept: Sequence[float | int | None]) -> None:
-        """Go on from kept numbers."""
-        clock_us, batches, step_us = kept or (None, 0, 0.0)
-        self._clock_us = None if clock_us is None else int(clock_us)
-        self._batches, self._step_us = int(batches or 0), float(step_us or 0.0)
-
     def _in_time(self, batches: float) -> str:
         """A bound as a duration, rounded up; without end if no bound would do."""
         if math.isinf(batches):
             return "none"
-        unit = 1 if self._step_us < _MILLISECOND_US else _MILLISECOND_US
-        return to_text(math.ceil(batches * self._step_us / unit - 1e-6) * unit)
-
-
-def freshening_of(query: JoinQuery, *, windows: bool) -> Freshening:
-    """For a query's streams; without state windows there is nothing to keep fresh."""
-    bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
-    return Freshening(bounds if windows else {})
+        unit = 1 if self.step_us < _MILLISECOND_US else _MILLISECOND_US
+        return to_text(math.ceil(batches * self.step_us / unit - 1e-6) * unit)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from braided.policies.allocation.question import Question
 from braided.policies.plan_model import plan_model
@@ -34,51 +34,44 @@ _AGE = "age allowed to "  # bounds come once it is known how long a batch is
 class Monitor:
     """Averages of a plan's numbers, by what they are in words."""
 
+    saved = ("batches", "averages", "before")
+
     def __init__(self, window: int = 8) -> None:
         self._window = window
-        self._batches = 0
-        self._averages: Numbers = {}
-        self._before: Numbers = {}
+        self.batches = 0
+        self.averages: Numbers = {}
+        self.before: Numbers = {}
 
     def observe(self, question: Question) -> None:
-        """One batch's numbers; those of another plan start anew."""
+        """Take in one batch's numbers; those of another plan start afresh."""
         numbers = numbers_of(question)
-        if _of_plan(numbers) != _of_plan(self._averages):
-            self._batches, self._averages, self._before = 0, {}, {}
-        self._batches = min(self._batches + 1, self._window)
+        if _of_plan(numbers) != _of_plan(self.averages):
+            self.batches, self.averages, self.before = 0, {}, {}
+        self.batches = min(self.batches + 1, self._window)
         for name, value in numbers.items():
-            average = self._averages.get(name, value)
-            self._averages[name] = average + (value - average) / self._batches
+            average = self.averages.get(name, value)
+            self.averages[name] = average + (value - average) / self.batches
 
     def now(self) -> Numbers:
         """The averages."""
-        return dict(self._averages)
+        return dict(self.averages)
 
     def analysed(self, numbers: Mapping[str, float]) -> None:
         """An analysis of these averages is done: from here on, what moves is measured from them."""
-        self._before = dict(numbers)
+        self.before = dict(numbers)
 
     def moved(self, epsilon: float) -> tuple[str, ...]:
         """What moved by more than epsilon since the last analysis, in words; nothing if there was none."""
-        new = self._averages.keys() - self._before.keys() if self._before else ()
+        new = self.averages.keys() - self.before.keys() if self.before else ()
         return tuple(
-            f"{name}: {before:.4g} -> {self._averages[name]:.4g}"
-            for name, before in self._before.items()
-            if name in self._averages and _differ(before, self._averages[name], epsilon)
-        ) + tuple(f"{name}: {self._averages[name]:.4g}" for name in sorted(new))
+            f"{name}: {before:.4g} -> {self.averages[name]:.4g}"
+            for name, before in self.before.items()
+            if name in self.averages and _differ(before, self.averages[name], epsilon)
+        ) + tuple(f"{name}: {self.averages[name]:.4g}" for name in sorted(new))
 
     def question(self, like: Question) -> Question:
         """A question with the averages instead of one batch's numbers."""
-        return with_numbers(like, self._averages)
-
-    def kept(self) -> dict[str, Any]:
-        """As plain numbers, for a checkpoint."""
-        return {"batches": self._batches, "averages": dict(self._averages), "before": dict(self._before)}
-
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from kept numbers."""
-        self._batches = int(kept.get("batches", 0))
-        self._averages, self._before = dict(kept.get("averages", {})), dict(kept.get("before", {}))
+        return with_numbers(like, self.averages)
 
 
 def numbers_of(question: Question) -> Numbers:

@@ -14,7 +14,7 @@ rationed batch is found. In a tree the intermediate rows that were not made then
 
 - the watermark has passed them: none can be newer than the newest time seen then, nor outlive the shortest
   retention of its components from there; or
-- budget that later batches have to spare has made them anew, from the stored rows of the streams.
+- budget that later batches have to spare has made them again, from the stored rows of the streams.
 
 Then the join is exact again, for every combination whose last row comes from there on.
 """
@@ -24,11 +24,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from braided.engine.features import Host
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.operators.rebuilding import rebuild, rebuild_probes
-from braided.engine.operators.tree import Arriving, Tree
+from braided.engine.operators.tree import Arriving
 from braided.engine.overload.adaptation import Adaptation
-from braided.engine.overload.freshening import freshening_of
-from braided.engine.site import Part, Share
+from braided.engine.overload.freshening import Freshening
+from braided.engine.site import Share
 from braided.policies import pacing
 from braided.policies.allocation.question import Question
 from braided.policies.decisions import Rations, Turn
@@ -37,55 +39,48 @@ from braided.policies.pacing import Measured, Pace
 from braided.policies.rationing import Known, model_of, rations_of
 from braided.policies.statistics import RationingStatistics
 from braided.query.durations import to_us
-from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves, operators
 
-_SAVED = 0.05  # of a budget, that a batch may leave to the next
+_LEFT = 0.05  # of a budget, that a batch may leave to the next
+_SAVED = ("credit", "exact_since", "spare", "lost", "too_old")
 
 
 class Rationing:
     """Applies a query's budget of probes."""
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        state_windows: Mapping[Plan, int] | None = None,
-        *,
-        wait: bool = False,
-        part: Part | None = None,
-    ) -> None:
-        """With `wait` nothing is analysed in the background, so that runs can be repeated."""
-        self._query, self._part = query, part or Part()
-        overload = query.overload
+    def __init__(self, host: Host) -> None:
+        self._host, self._query = host, host.query
+        query, overload = host.query, host.query.overload
         self.limited = overload is not None and overload.rations
         self._probes = overload.probes if overload is not None else None
         target = overload.target_batch if overload is not None else None
         self._target_seconds = None if target is None else to_us(target) / 1e6
-        self._windows = {node: float(rows) for node, rows in (state_windows or {}).items()}
+        self._windows = {node: float(rows) for node, rows in host.site.state_windows.items()}
         policy = overload.allocation if overload is not None and self.limited else "jaqpot"
-        self.adaptation = Adaptation(policy, wait=wait)
-        self._freshening = freshening_of(query, windows=bool(self._windows))
-        self._too_old = ""  # why bounds on age cannot be kept
+        self.adaptation = Adaptation(policy, wait=host.site.repeatable)
+        bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
+        self._freshening = Freshening(bounds if self._windows else {})
+        self.too_old = ""  # why bounds on age cannot be kept
         self.pace = Pace()
         self.credit = 0.0
         self.exact_since: int | None = 0  # the batch from which on nothing is missing
         self.lacking: dict[Plan, int] = {}  # intermediates that lack rows, and until when
-        self._spare = 0.0
+        self.spare = 0.0
         self._share = Share(0, 0, 0)  # nothing is known of it yet
         self._cores = 1
         self._budget: float | None = None
         self._known: Mapping[tuple[Plan, ...], Known] = {}
         self._allowances: Mapping[HalfJoin, float] | None = None
         self._rationed: set[Plan] = set()
-        self._lost = self._lost_now = 0.0
+        self.lost = self._lost_now = 0.0
 
     # a batch
 
     def share(self, share: Share, cores: int = 1) -> None:
-        """A batch is judged: these are this engine's rows of it, and so many engines run at a time."""
+        """A batch is judged: these are this engine's rows of it, and `cores` engines run at a time."""
         self._share, self._cores = share, cores
 
-    def begin(self, batch: int, tree: Tree, arriving: Arriving) -> None:
+    def begin(self, arriving: Arriving) -> None:
         """A batch begins: fit the allocation to it."""
         self._rationed, self._allowances, self._lost_now = set(), None, 0.0
         if not self.limited or not any(rows for rows in arriving.values()):
@@ -93,15 +88,15 @@ class Rationing:
         self._budget = self._budget_now()
         if self._budget is None:
             return
-        self._known = known = tree.foreseen(arriving)
+        self._known = known = self._host.tree.foreseen(arriving)
         model = model_of(self._query.tree, known, self._windows)
         budget = max(0.0, self._budget + self.credit)
         bounds = self._freshening.bounds()
-        self.adaptation.begin(batch, Question(model, budget, bounds, settle=not self._windows))
+        self.adaptation.begin(self._host.batches, Question(model, budget, bounds, settle=not self._windows))
         self._allowances = self.adaptation.allowances(model, budget)
         full = predict(model)
         self._lost_now = full.output - predict(model, self._allowances).output
-        self._spare += max(0.0, budget - full.spent)
+        self.spare += max(0.0, budget - full.spent)
 
     def rations(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
         """Who may probe in an operator, now that its inputs' rows are counted; None: all."""
@@ -113,39 +108,42 @@ class Rationing:
             self._rationed.add(operator)
         return rations
 
-    def end(self, batch: int, probes: int, clock_us: int) -> None:
-        """A batch is done, with so many probes; `clock_us` is the newest time seen."""
+    def end(self, probes: int, clock_us: int) -> None:
+        """A batch is done, with this many probes; `clock_us` is the newest time seen."""
         if self._budget is not None and self._allowances is not None:
             left = self.credit + self._budget - probes
-            saved = 0.0 if self._target_seconds is not None else _SAVED * self._budget
+            saved = 0.0 if self._target_seconds is not None else _LEFT * self._budget
             self.credit = float(min(saved, max(-self._budget, left)))
-            self.adaptation.collect(batch)
-            self._freshen(clock_us)
+            self.adaptation.collect(self._host.batches)
+            self._freshening.batch_done(clock_us)
+            if self.adaptation.freshness is not None:  # there was an analysis since the state was loaded
+                self.too_old = self._freshening.problem(self.adaptation.freshness)
         if self._rationed:
             self.exact_since = None
-            self._lost += self._lost_now
-            self._spare = 0.0
+            self.lost += self._lost_now
+            self.spare = 0.0
             for node in intermediates(self._query.tree):
                 if not self._rationed.isdisjoint(operators(node)):
                     self.lacking[node] = clock_us + self._lasting_us(node)
         elif self.exact_since is None and not self.lacking:
-            self.exact_since = batch
+            self.exact_since = self._host.batches
         self._allowances = None
 
-    def catch_up(self, tree: Tree, watermark_us: int, floors_us: list[int]) -> bool:
-        """Between batches: forget what is lacking no more; make it anew if there is budget to spare.
+    def catch_up(self) -> bool:
+        """Between batches: forget what is lacking no more; make it again if there is budget to spare.
 
-        Whether it was made anew.
+        Whether it was made again.
         """
+        tree, watermark_us = self._host.tree, self._host.watermark.us
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
             return False
         cost = sum(rebuild_probes(tree, node) for node in self.lacking)
-        if self.limited and self._spare < cost:
+        if self.limited and self.spare < cost:
             return False
-        rebuild(tree, floors_us, self.lacking)
+        rebuild(tree, self._host.floors_us, self.lacking)
         self.lacking = {}
-        self._spare = 0.0
+        self.spare = 0.0
         return True
 
     def measured(self, seconds_batch: float, seconds_probing: float, probes: int, ahead: float = 0.0) -> None:
@@ -156,36 +154,28 @@ class Rationing:
 
     # from and to a checkpoint, and what is shown
 
-    def kept(self) -> dict[str, Any]:
+    def save(self) -> dict[str, Any]:
         """As plain numbers, for a checkpoint."""
         return {
-            "credit": self.credit,
-            "adaptation": self.adaptation.kept() if self.limited else {},
+            **save_fields(self, _SAVED),
+            "adaptation": self.adaptation.save() if self.limited else {},
             "pace": self.pace.kept(),
-            "exact_since": self.exact_since,
             "lacking": {label(node): until for node, until in self.lacking.items()},
-            "spare": self._spare,
-            "lost": self._lost,
-            "freshening": [self._freshening.kept(), self._too_old],
+            "freshening": save_fields(self._freshening, Freshening.saved),
         }
 
-    def restore(self, kept: Mapping[str, Any], *, same_plan: bool = True) -> None:
-        """Go on from kept numbers; what an older version did not keep starts from nothing.
+    def load(self, saved: Mapping[str, Any], *, same_plan: bool = True) -> None:
+        """Go on from saved numbers.
 
-        With another plan all intermediates have been made anew, so nothing is lacking.
+        With another plan all intermediates have been made again, so nothing is lacking.
         """
-        if not same_plan:
-            kept = {**kept, "adaptation": {}, "lacking": {}}
-        self.credit = float(kept.get("credit", 0.0))
-        if self.limited and kept.get("adaptation"):
-            self.adaptation.restore(kept["adaptation"], self._query.tree)
-        self.pace = Pace.restored(kept.get("pace", []))
-        self.exact_since = kept.get("exact_since", 0)
-        names = {label(node): node for node in intermediates(self._query.tree)}
-        self.lacking = {names[n]: until for n, until in kept.get("lacking", {}).items() if n in names}
-        self._spare, self._lost = float(kept.get("spare", 0.0)), float(kept.get("lost", 0.0))
-        steps, self._too_old = kept.get("freshening", ([], ""))
-        self._freshening.restore(steps)
+        load_fields(self, _SAVED, saved)
+        if self.limited and same_plan and saved["adaptation"]:
+            self.adaptation.load(saved["adaptation"], self._query.tree)
+        self.pace = Pace.restored(saved["pace"])
+        names = {label(node): node for node in intermediates(self._query.tree)} if same_plan else {}
+        self.lacking = {names[n]: until for n, until in saved["lacking"].items() if n in names}
+        load_fields(self._freshening, Freshening.saved, saved["freshening"])
 
     def statistics(self) -> RationingStatistics | None:
         """What is shown of it; None without a budget."""
@@ -196,7 +186,7 @@ class Rationing:
         return RationingStatistics(
             budget=None if self._budget is None else round(self._budget),
             freshness_share=allocation.freshness_spent / spent if allocation and spent else 0.0,
-            results_lost=round(self._lost),
+            results_lost=round(self.lost),
             reason=allocation.reason if allocation else "",
             adaptations=tuple(self.adaptation.records),
             problem=self.problem(),
@@ -205,17 +195,11 @@ class Rationing:
     def problem(self) -> str:
         """Why the budget cannot be what it should be, or does not suffice for freshness."""
         if self._target_seconds is None:
-            return self._too_old
+            return self.too_old
         slow = pacing.problem(self.pace, self._target_seconds, self._share.total)
-        return "; ".join(said for said in (slow, self._too_old) if said)
+        return "; ".join(said for said in (slow, self.too_old) if said)
 
     # parts of the above
-
-    def _freshen(self, clock_us: int) -> None:
-        """How far event time has come, and whether bounds on age can be kept."""
-        self._freshening.batch_done(clock_us)
-        if self.adaptation.freshness is not None:  # there was an analysis since the state was restored
-            self._too_old = self._freshening.problem(self.adaptation.freshness)
 
     def _budget_now(self) -> float | None:
         """This engine's probes in this batch; None: no limit."""
@@ -227,7 +211,7 @@ class Rationing:
 
     def _own(self, budget: int) -> int:
         """This engine's part of a budget: by its rows of the batch, unless others probe that have waited."""
-        return self._part.of_budget(budget) if self._query.counts else self._share.of_budget(budget)
+        return self._host.site.part.of_budget(budget) if self._query.counts else self._share.of_budget(budget)
 
     def _lasting_us(self, node: Plan) -> int:
         """How long a row of an intermediate may be found after its newest time."""

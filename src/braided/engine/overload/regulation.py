@@ -31,16 +31,15 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.features import Arrivals, Host
+from braided.engine.fields import load_fields
 from braided.engine.intake import Arrival
 from braided.engine.kernels.hashing import first_lot, lots
 from braided.engine.sides.keys import content_hashes
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.engine.site import Share
-from braided.policies.allocation.input_rates import Arrivals as Waiting
-from braided.policies.allocation.input_rates import let_in
 from braided.policies.arrays import Bools, Int64s
-from braided.policies.sharing import whole
-from braided.policies.window_split import split
+from braided.policies.sharing import Arrivals as Waiting
+from braided.policies.sharing import let_in, split, whole
 
 _FADING = 0.9  # of the rates that decide which stream is slow, from batch to batch
 _UNBOUNDED = float(1 << 62)
@@ -49,6 +48,8 @@ _NOTHING = np.zeros(0, np.int64)
 
 class Regulation:
     """Which rows a query's `Overload` lets in, and how far back windows reach."""
+
+    saved = ("rates", "held_rows", "cut_rows")
 
     def __init__(self, host: Host) -> None:
         query, self._host = host.query, host
@@ -121,15 +122,9 @@ class Regulation:
                 self.held_rows[i] = live[i] - gone
                 self.cut_rows[i] += gone
 
-    def kept(self) -> dict[str, Any]:
-        """As plain numbers, for a checkpoint."""
-        names = ("rates", "held_rows", "cut_rows")
-        return {name: list(getattr(self, name)) for name in names}
-
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from kept numbers."""
-        for name, values in kept.items():
-            setattr(self, name, list(values))
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on from saved numbers."""
+        load_fields(self, self.saved, saved)
         if self._state_rows is None:
             self.held_rows = [None] * len(self.held_rows)
 
@@ -195,13 +190,11 @@ def _only(arrival: Arrival, draws: Int64s, quota: int) -> Arrival:
     rows = arrival.rows
     if quota >= len(rows):
         return arrival
-    kept = _smallest(rows, draws, quota)
-    return dataclasses.replace(arrival, rows=rows.pick(kept), shed_rows=len(rows) - quota)
+    let_in = _smallest(rows, draws, quota) if quota else np.zeros(len(rows), np.bool_)
+    return dataclasses.replace(arrival, rows=rows.pick(let_in), shed_rows=len(rows) - quota)
 
 
 def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:
-    if not quota:
-        return np.zeros(len(rows), np.bool_)
     limit = np.partition(draws, quota - 1)[quota - 1]
     kept: Bools = draws < limit
     tied = np.flatnonzero(draws == limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from braided.engine.intake import Arrival
-from braided.engine.sides.closed_keys import ClosedKeys
+from braided.engine.promises.closed_keys import ClosedKeys
 from braided.engine.sides.keys import KeyFormat
 from braided.query.errors import BrokenPromise
 from braided.query.stream import Stream

@@ -34,9 +34,10 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
-from braided.engine.promises.ledger import Ledger, put_keys, with_keys
+from braided.engine.fields import load_fields, save_fields
+from braided.engine.promises.ledger import Ledger, put_keys
 from braided.engine.promises.stored_keys import holds, purge, stored_keys
-from braided.engine.sides.closed_keys import Keys, together
+from braided.engine.sides.keys import Keys, concat_keys
 from braided.engine.sides.side import SideState
 from braided.engine.state import EngineState, get_arrays, put_arrays
 from braided.policies import purging
@@ -45,6 +46,7 @@ from braided.query.plan_tree import leaves
 
 Ranges = list[tuple[int, int]]
 _KEYS = "promises/keys"  # the part with closed keys
+_SAVED = ("scanned", "announced", "moves", "announcements")
 
 
 class Promises(Feature):
@@ -57,22 +59,22 @@ class Promises(Feature):
         self.ledger: Ledger | None = None  # once the types of keys are known
         self._now: list[Keys] = []  # keys to settle after this batch
         self._later: list[Keys] = []  # and when purging is due
-        self._moves = 0  # ranges that were closed and that stored rows were not judged by yet
-        self._scanned: Ranges = []  # that stored rows were judged by
-        self._told: Ranges = []  # that the output was told of
+        self.moves = 0  # ranges that were closed and that stored rows were not judged by yet
+        self.scanned: Ranges = []  # that stored rows were judged by
+        self.announced: Ranges = []  # that the output was told of
         self._complete: list[pa.Array] | None = None  # keys that the latest batch made complete
         self.announcements = 0  # since the start
 
     def learn(self) -> Undo | None:
         """Read keys as their types say."""
-        keys, before = self.host.tree.root.keys, (self.ledger, self._scanned, self._told)
+        keys, before = self.host.tree.root.keys, (self.ledger, self.scanned, self.announced)
         if keys is None or (self.ledger is not None and self.ledger.keys == keys):
             return None
-        self._scanned = self._told = Ledger(self.host.query, keys).ranges
+        self.scanned = self.announced = Ledger(self.host.query, keys).ranges
         self.ledger = Ledger(self.host.query, keys) if self.ledger is None else self.ledger.known(keys)
 
         def unlearn() -> None:
-            self.ledger, self._scanned, self._told = before
+            self.ledger, self.scanned, self.announced = before
 
         return unlearn
 
@@ -80,7 +82,11 @@ class Promises(Feature):
         """Look for rows that break a promise."""
         if self.ledger is None:
             return arrivals
-        return with_keys(self.ledger, arrivals, [self.host.intake(i) for i in range(len(arrivals))])
+        intakes = [self.host.intake(i) for i in range(len(arrivals))]
+        return [
+            arrival and (self.ledger.check(i, arrival, intake) if intake else arrival)
+            for i, (arrival, intake) in enumerate(zip(arrivals, intakes, strict=True))
+        ]
 
     def commit(self, step: Step) -> None:
         """Close what the batch closed, and note which keys are to be settled."""
@@ -102,31 +108,29 @@ class Promises(Feature):
         """Forget rows that can join no more, as far as purging is due; idle inputs are a good moment."""
         if self.ledger is None:
             return
-        pending = self._moves + sum(map(len, self._later))
+        pending = self.moves + sum(map(len, self._later))
         parts = list(self._now)
         tuning, of = self.host.query.tuning, self.host.site.part.of
         due = purging.due(tuning, pending, idle=step.idle, parts=of)
         if due:
             parts += self._later
-            parts += self.in_ranges_since(self.ledger, self._scanned)
+            parts += self.in_ranges_since(self.ledger, self.scanned)
         parts = [keys for keys in parts if len(keys)]
         if parts:
-            self.settle(self.ledger, together(parts))
+            self.settle(self.ledger, concat_keys(parts))
         self._now = []
         if due:
-            self._later, self._scanned, self._moves = [], self.ledger.ranges, 0
+            self._later, self.scanned, self.moves = [], self.ledger.ranges, 0
 
     def save(self, state: EngineState) -> None:
         """Closed keys, and those that are still to be settled."""
         if self.ledger is None:
             return
         arrays: dict[str, Int64s] = {}
-        numbers = self.ledger.save(arrays)
-        numbers |= {"scanned": self._scanned, "told": self._told, "moves": self._moves}
-        numbers["announcements"] = self.announcements
+        numbers = {**self.ledger.save(arrays), **save_fields(self, _SAVED)}
         for name, parts in (("now", self._now), ("later", self._later)):
             if parts:
-                put_keys(arrays, name, together(parts))
+                put_keys(arrays, name, concat_keys(parts))
         state.put_feature(self.name, numbers)
         put_arrays(state, _KEYS, arrays)
 
@@ -137,9 +141,7 @@ class Promises(Feature):
             return
         arrays = get_arrays(state, _KEYS)
         self.ledger.load(numbers, arrays)
-        self._scanned = [(upto, since) for upto, since in numbers["scanned"]]
-        self._told = [(upto, since) for upto, since in numbers["told"]]
-        self._moves, self.announcements = numbers["moves"], numbers["announcements"]
+        load_fields(self, _SAVED, numbers)
         self._now, self._later = (
             [keys for keys in [self.ledger.get_keys(arrays, name)] if keys is not None]
             for name in ("now", "later")
@@ -160,21 +162,23 @@ class Promises(Feature):
         came = [(i, a, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
         for i, arrival, keys in came:
             if self.host.query.streams[i].unique and len(keys):
-                ledger.close_unique(i, keys)
+                ledger.closed[i].add(keys)  # none is done: it would have broken a promise
                 now.append(keys)
             over, moves = ledger.close(i, arrival, keys)
             later += over
-            self._moves += moves
-        now += [closed for i, _, keys in came if len(closed := ledger.closed_elsewhere(i, keys))]
+            self.moves += moves
+        for i, _, keys in came:
+            elsewhere = keys.pick(np.delete(ledger.by_stream(keys), i, axis=0).any(axis=0))
+            now += [elsewhere] if len(elsewhere) else []
         return now, later
 
     def _newly_complete(self, ledger: Ledger, touched: list[Keys]) -> list[pa.Array] | None:
         """The keys that are complete now and were not announced, as their columns."""
-        touched = [keys for keys in (*touched, *self.in_ranges_since(ledger, self._told)) if len(keys)]
-        self._told = ledger.ranges
+        touched = [keys for keys in (*touched, *self.in_ranges_since(ledger, self.announced)) if len(keys)]
+        self.announced = ledger.ranges
         if not touched:
             return None
-        keys = together(touched)
+        keys = concat_keys(touched)
         keys = keys.pick(keys.first_ones() & ~(ledger.announced.contains(keys) | ledger.done.contains(keys)))
         closed, finished, _, _ = self._judged(ledger, keys)
         keys = keys.pick(finished | closed.all(axis=0))

@@ -2,22 +2,21 @@
 
 A key that all streams are closed for is *done*: it is forgotten by each of them, and remembered once for all,
 because it may be closed again (a punctuation that is sent twice, or of a unique stream), and so that a row of
-it is noticed. Of keys that are done only so many are remembered: neighbours take no room, but others might.
+it is noticed. Of keys that are done only a number are remembered: neighbours take no room, but others might.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from braided.engine.features import Arrivals
 from braided.engine.intake import Arrival, Intake
 from braided.engine.promises.broken import broken_promise
-from braided.engine.sides.closed_keys import ClosedKeys, Keys, together
-from braided.engine.sides.keys import KeyFormat
+from braided.engine.promises.closed_keys import ClosedKeys
+from braided.engine.sides.keys import KeyFormat, Keys, concat_keys
 from braided.engine.watermark import NONE_US
 from braided.policies.arrays import Bools, Int64s
 from braided.query.bounds import INFINITE_US
@@ -82,15 +81,7 @@ class Ledger:
 
     def by_stream(self, keys: Keys) -> Any:
         """Which keys are closed, by stream."""
-        return np.array([self.is_closed(i, keys) for i in range(len(self.closed))])
-
-    def closed_elsewhere(self, i: int, keys: Keys) -> Keys:
-        """The keys that some other stream is closed for."""
-        others = np.zeros(len(keys), np.bool_)
-        for j in range(len(self.closed)):
-            if i != j:
-                others |= self.is_closed(j, keys)
-        return keys.pick(others)
+        return np.array([closed.contains(keys) for closed in self.closed]) | self.done.contains(keys)
 
     def close(self, i: int, arrival: Arrival, keys: Keys) -> tuple[list[Keys], int]:
         """Close what one stream's part of a batch closes, but for unique keys.
@@ -117,10 +108,6 @@ class Ledger:
         for part in new:
             closed.add(part)
         return new, moves
-
-    def close_unique(self, i: int, keys: Keys) -> None:
-        """Keys that came will not come again; none is done: it would have broken a promise."""
-        self.closed[i].add(keys)
 
     def announce(self, keys: Keys) -> None:
         """The output is told of some keys; what is repeated is told once, as far as it is remembered."""
@@ -151,24 +138,20 @@ class Ledger:
 
     def save(self, arrays: dict[str, Int64s]) -> dict[str, Any]:
         """As plain numbers, and arrays by name."""
-        numbers: dict[str, Any] = {"aged_us": self._aged_us, "done": _put(arrays, "done", self.done)}
-        if self._query.emit_punctuations:
-            numbers["announced"] = _put(arrays, "announced", self.announced)
-        numbers["closed"] = [_put(arrays, str(i), closed) for i, closed in enumerate(self.closed)]
         for i, opened in enumerate(self._open):
             if opened is not None:
                 put_keys(arrays, f"{i}/open", opened)
-        return numbers
+        return {
+            "aged_us": self._aged_us,
+            "sets": {name: keys.save(name, arrays) for name, keys in self._sets().items()},
+        }
 
     def load(self, numbers: Mapping[str, Any], arrays: Mapping[str, Int64s]) -> None:
         """Go on from what was saved."""
-        for i, closed in enumerate(self.closed):
-            closed.restore(numbers["closed"][i], _got(arrays, str(i)))
-            self._open[i] = self.get_keys(arrays, f"{i}/open")
         self._aged_us = numbers["aged_us"]
-        self.done.restore(numbers["done"], _got(arrays, "done"))
-        if "announced" in numbers:
-            self.announced.restore(numbers["announced"], _got(arrays, "announced"))
+        self._open = [self.get_keys(arrays, f"{i}/open") for i in range(len(self._open))]
+        for name, keys in self._sets().items():
+            keys.load(name, numbers["sets"][name], arrays)
 
     def get_keys(self, arrays: Mapping[str, Int64s], name: str) -> Keys | None:
         """Keys that `put_keys` wrote."""
@@ -177,6 +160,14 @@ class Ledger:
         return Keys(arrays[f"{name}/a"], None if self.keys.exact else arrays[f"{name}/b"])
 
     # parts of the above
+
+    def _sets(self) -> dict[str, ClosedKeys]:
+        """All sets of keys, by the names that they are saved under."""
+        return {
+            "done": self.done,
+            "announced": self.announced,
+            **{str(i): c for i, c in enumerate(self.closed)},
+        }
 
     def _check_values(self) -> None:
         for stream in self._query.streams:
@@ -205,7 +196,7 @@ class Ledger:
         opened = self._open[i]
         if not whole:
             if len(keys):
-                self._open[i] = keys if opened is None else together([opened, keys])
+                self._open[i] = keys if opened is None else concat_keys([opened, keys])
             return []
         self._open[i] = keys
         return [] if opened is None else [opened.pick(opened.first_ones() & ~_among(opened, keys))]
@@ -216,27 +207,7 @@ def put_keys(arrays: dict[str, Int64s], name: str, keys: Keys) -> None:
     arrays[f"{name}/a"], arrays[f"{name}/b"] = keys.words
 
 
-def with_keys(ledger: Ledger, arrivals: Arrivals, intakes: Sequence[Intake | None]) -> list[Arrival | None]:
-    """Arrivals with their keys, checked."""
-    return [
-        arrival if arrival is None or intake is None else ledger.check(i, arrival, intake)
-        for i, (arrival, intake) in enumerate(zip(arrivals, intakes, strict=True))
-    ]
-
-
-def _put(arrays: dict[str, Int64s], name: str, keys: ClosedKeys) -> dict[str, int]:
-    """Add a set's arrays under a name; its numbers."""
-    numbers, parts = keys.kept()
-    arrays.update({f"{name}/{number}": part for number, part in enumerate(parts)})
-    return numbers
-
-
-def _got(arrays: Mapping[str, Int64s], name: str) -> list[Int64s]:
-    """A set's arrays."""
-    return [arrays[f"{name}/{number}"] for number in range(4) if f"{name}/{number}" in arrays]
-
-
 def _among(keys: Keys, others: Keys) -> Bools:
     """Which keys are among others."""
-    first = together([others, keys]).first_ones()
+    first = concat_keys([others, keys]).first_ones()
     return ~first[len(others) :]

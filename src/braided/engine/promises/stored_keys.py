@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from braided.engine.kernels import closing
-from braided.engine.sides.closed_keys import Keys
+from braided.engine.sides.keys import Keys
 from braided.engine.sides.side import Reason, SideState
 from braided.policies.arrays import Bools
 

@@ -131,7 +131,7 @@ class Columns:
         self._lately = max(self._lately, self.count - self.first)
 
     def crowded(self, rows: int) -> bool:
-        """Whether so many more rows would make the arrays grow."""
+        """Whether this many more rows would make the arrays grow."""
         return self.rows + rows > self.room
 
     def make_room(self, rows: int) -> None:

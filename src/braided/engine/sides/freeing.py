@@ -8,7 +8,7 @@ import functools
 
 import pyarrow as pa
 
-_MMAP_THRESHOLD, _LARGE_BYTES = -3, 1 << 18  # mallopt's name for: blocks of so many bytes are mapped
+_MMAP_THRESHOLD, _LARGE_BYTES = -3, 1 << 18  # mallopt's name for: blocks of this size are mapped
 
 
 def give_back() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.sides.columns import Array
 from braided.engine.sides.payload import Chunk
 from braided.engine.sides.side import SideState
@@ -14,8 +15,7 @@ _OF_SIDE = ("newest", "fell", "since_scan", "gone_rows")
 
 def frozen(side: SideState) -> dict[str, int]:
     """Return the numbers that are not in the arrays or the payload, by name."""
-    numbers = {name: getattr(side.columns, name) for name in _OF_COLUMNS}
-    numbers |= {name: getattr(side, name) for name in _OF_SIDE}
+    numbers = {**save_fields(side.columns, _OF_COLUMNS), **save_fields(side, _OF_SIDE)}
     return {**numbers, "scanned": side.index.scanned}
 
 
@@ -35,8 +35,7 @@ def thaw(
 ) -> None:
     """Take over what another side (without a count window) left."""
     side.columns.resume(*(numbers[name] for name in _OF_COLUMNS))
-    for name in _OF_SIDE:
-        setattr(side, name, numbers[name])
+    load_fields(side, _OF_SIDE, numbers)
     side.index.scanned = bool(numbers["scanned"])
     adopt(side, arrays)
     side.payload.undo(tuple(chunks))

@@ -31,19 +31,27 @@ def rows_by_group(side: SideState, bits: int) -> Int64s:
     return np.bincount(groups[_findable(side)], minlength=1 << bits)
 
 
-def in_groups(side: SideState, chosen: Bools) -> tuple[Rows, Int64s]:
-    """The rows of some groups, ordered by group, and where each group begins, and the end."""
+def in_groups(side: SideState, chosen: Bools) -> Rows:
+    """The rows of some groups, ordered by group."""
     positions, groups = _of_groups(side, chosen)
-    order = by_group(groups)
-    positions, groups = positions[order], groups[order]
+    positions = positions[by_group(groups)]
     c, payload = side.columns, side.payload
     batch = pa.RecordBatch.from_arrays(
         payload.gather(positions, range(len(payload.schema))), schema=payload.schema
     )
     at = positions - c.base
     added = {name: c.brought(column, at) for name, column in _ADDED.items()}
-    bounds = np.searchsorted(groups, np.append(np.flatnonzero(chosen), len(chosen)))
-    return Rows(batch, c["hash"][at], c["time"][at], **added), bounds
+    return Rows(batch, c["hash"][at], c["time"][at], **added)
+
+
+def ordered_by_group(rows: Rows, bits: int) -> tuple[Rows, list[int], Int64s]:
+    """Rows ordered by group, the groups there are, and where each of them begins, and the end."""
+    groups = group_of(rows.hashes, bits)
+    if (np.diff(groups) < 0).any():
+        order = by_group(groups)
+        rows, groups = rows.take(order), groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    return rows, groups[starts].tolist(), np.append(starts, len(rows))
 
 
 def drop_groups(side: SideState, chosen: Bools) -> int:

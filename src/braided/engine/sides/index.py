@@ -47,12 +47,12 @@ class Index:
             self.rebuild(self._columns.rows)
 
     def fit(self, rows: int) -> None:
-        """Have a slot for each of so many rows, at least."""
+        """Have a slot for each of this many rows, at least."""
         if rows > len(self.head) and not self.scanned:
             self.rebuild(rows)
 
     def rebuild(self, rows: int) -> None:
-        """Link all rows again, in a table with a slot for each of so many."""
+        """Link all rows again, in a table with a slot for each of this many."""
         bits = _FEWEST_BITS if self.scanned else _bits(rows)
         self.adopt(self._columns.allocate("head", 1 << bits, np.int32))
         self.head[:] = -1

@@ -7,7 +7,6 @@ collision never becomes a result. Floats follow Spark: NaN equals NaN, 0.0 equal
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braided.engine.kernels import hashing
+from braided.engine.kernels import closing, hashing
+from braided.engine.sides.storable import storable_type, to_storable
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
 from braided.query.stream import Stream
@@ -115,6 +115,53 @@ class KeyFormat:
         return out
 
 
+@dataclass(frozen=True)
+class Keys:
+    """Some keys; `checks` is None where equal hashes are equal keys.
+
+    `values` are their columns, where they are asked for and hashes do not tell.
+    """
+
+    hashes: Int64s
+    checks: Int64s | None = None
+    values: tuple[pa.Array, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def words(self) -> tuple[Int64s, Int64s]:
+        """Both hashes; of exact keys the same twice."""
+        return self.hashes, self.hashes if self.checks is None else self.checks
+
+    def pick(self, chosen: Bools) -> Keys:
+        """Some of them."""
+        checks = None if self.checks is None else self.checks[chosen]
+        if self.values is None:
+            return Keys(self.hashes[chosen], checks)
+        return Keys(self.hashes[chosen], checks, tuple(v.filter(pa.array(chosen)) for v in self.values))
+
+    def first_ones(self) -> Bools:
+        """Which of them did not come before among them."""
+        out = np.empty(len(self), np.bool_)
+        bits = max(6, (2 * len(self)).bit_length())
+        closing.first_ones(*self.words, np.full(1 << bits, -1, np.int32), 64 - bits, out)
+        return out
+
+
+def concat_keys(parts: list[Keys]) -> Keys:
+    """All keys of some lists; at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    checks = [k.checks for k in parts if k.checks is not None]
+    values = [k.values for k in parts if k.values is not None]
+    return Keys(
+        np.concatenate([k.hashes for k in parts]),
+        np.concatenate(checks) if checks else None,
+        tuple(pa.concat_arrays(c) for c in zip(*values, strict=True)) if len(values) == len(parts) else None,
+    )
+
+
 def key_format(places: Sequence[Sequence[tuple[str, pa.DataType]]]) -> KeyFormat:
     """The format that key columns share: for each place of the key the columns there, by name and type.
 
@@ -169,7 +216,6 @@ def _common_kind(columns: Sequence[tuple[str, pa.DataType]]) -> str:
 
 
 _FIXED = "fixed bytes"
-_TEMPORAL = re.compile(r"(\w+)\[(\w+)(?:, tz=(.+))?\]")
 _FLOATS = ("halffloat", "float", "double")
 
 
@@ -177,21 +223,25 @@ def _of_bytes(kind: str) -> bool:
     return kind in ("text", "binary") or kind.startswith(_FIXED)
 
 
+_KINDS = (
+    (pa.types.is_signed_integer, "signed"),
+    (pa.types.is_uint64, "unsigned"),
+    (pa.types.is_unsigned_integer, "small unsigned"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_large_string, "text"),
+    (pa.types.is_binary, "binary"),
+    (pa.types.is_large_binary, "binary"),
+)
+
+
 def _kind(type_: pa.DataType) -> str | None:
-    t = pa.types
-    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
-        return _kind(type_.value_type)
-    if t.is_signed_integer(type_):
-        return "signed"
-    if t.is_unsigned_integer(type_):
-        return "unsigned" if type_.bit_width == 64 else "small unsigned"
-    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
-        return "text"
-    if t.is_binary(type_) or t.is_large_binary(type_) or t.is_binary_view(type_):
-        return "binary"
+    t, type_ = pa.types, storable_type(type_)
+    for belongs, kind in _KINDS:
+        if belongs(type_):
+            return kind
     if t.is_fixed_size_binary(type_) or t.is_decimal(type_):
         return f"{_FIXED} {type_}"
-    if t.is_boolean(type_) or t.is_floating(type_) or (t.is_temporal(type_) and _wordy(type_)):
+    if t.is_boolean(type_) or t.is_floating(type_) or (t.is_temporal(type_) and type_.bit_width <= 64):
         return str(type_)
     return None
 
@@ -205,29 +255,17 @@ def _shared(column: pa.Array, kind: str) -> pa.Array:
 
 def _temporal(kind: str) -> pa.DataType:
     """The type that `str` made this of."""
-    name, unit, zone = _TEMPORAL.fullmatch(kind).groups()  # type: ignore[union-attr]
-    if name == "timestamp":
-        return pa.timestamp(unit, zone)
-    makers = {"duration": pa.duration, "time32": pa.time32, "time64": pa.time64}
-    return pa.date32() if unit == "day" else pa.date64() if name == "date64" else makers[name](unit)
-
-
-def _wordy(type_: pa.DataType) -> bool:
-    return bool(type_.bit_width <= 64)
+    name, _, zone = kind.removesuffix("]").partition(", tz=")
+    type_ = pa.type_for_alias(f"{name}]")
+    return pa.timestamp(type_.unit, zone) if zone else type_
 
 
 def _plain(column: pa.Array) -> pa.Array:
     """Text and binary in their large form, decoded: comparable whatever the encoding was."""
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = _kind(column.type)
-    if kind == "text":
+    column = to_storable(column)
+    if pa.types.is_string(column.type):
         return column.cast(pa.large_string())
-    if kind == "binary":
-        return column.cast(pa.large_binary())
-    return column
+    return column.cast(pa.large_binary()) if pa.types.is_binary(column.type) else column
 
 
 def _words(column: pa.Array, kind: str, seed: int) -> Int64s:
@@ -250,7 +288,7 @@ def _words(column: pa.Array, kind: str, seed: int) -> Int64s:
         column = column.view(pa.int32()).cast(pa.int64())
     _, data = column.buffers()
     start = column.offset
-    return np.frombuffer(data, np.int64)[start : start + len(column)] if data else _no_words(column)
+    return np.frombuffer(data or bytes(8 * (start + len(column))), np.int64)[start : start + len(column)]
 
 
 def _unhashed(hashes: Int64s) -> Int64s:
@@ -271,7 +309,3 @@ def _float_words(column: pa.Array) -> Int64s:
     plain = numbers + 0.0  # turns -0.0 into 0.0
     plain[np.isnan(plain)] = np.nan
     return plain.view(np.int64)
-
-
-def _no_words(column: pa.Array) -> Int64s:
-    return np.zeros(len(column), np.int64)

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,11 @@ _SMALL_BYTES = 1 << 15  # a chunk no larger may keep its dead rows
 _MANY_ROWS = 8_192
 MERGED_ROWS = 65_536
 _MOST_BYTES = (1 << 31) - 1  # of an array with 32-bit offsets
+_GATHERS: dict[int, Any] = {  # by bytes of a value, where it is less than a word
+    1: (gather.gather_1_byte, np.int8),
+    2: (gather.gather_2_bytes, np.int16),
+    4: (gather.gather_4_bytes, np.int32),
+}
 
 
 @dataclass
@@ -182,12 +187,9 @@ class Payload:
         out = np.empty(rows * width, np.int8)
         if width >= 8:
             gather.gather_8_bytes(addresses, chunk, offset, width // 8, out.view(np.int64))
-        elif width == 4:
-            gather.gather_4_bytes(addresses, chunk, offset, out.view(np.int32))
-        elif width == 2:
-            gather.gather_2_bytes(addresses, chunk, offset, out.view(np.int16))
         else:
-            gather.gather_1_byte(addresses, chunk, offset, out)
+            gather_words, word = _GATHERS[width]
+            gather_words(addresses, chunk, offset, out.view(word))
         return pa.Array.from_buffers(type_, rows, [self._valid(chunk, offset, where), pa.py_buffer(out)])
 
     def _where(self, column: int) -> Int64s:

@@ -70,13 +70,27 @@ class Rows:
 
     def pick(self, chosen: Bools) -> Rows:
         """Some of them."""
-        return self.take(np.flatnonzero(chosen))
+        return self if chosen.all() else self.take(np.flatnonzero(chosen))
 
     def take(self, places: Int64s) -> Rows:
         """The rows at some places."""
         added: tuple[Any, ...] = self.linked, self.checks, self.ends, self.born
         picked = (None if values is None else values[places] for values in added)
         return Rows(self.batch.take(pa.array(places)), self.hashes[places], self.times[places], *picked)
+
+
+def concat_rows(pieces: Sequence[Rows]) -> Rows:
+    """Several pieces, at least one, as one; what rows have is said by those that have any."""
+    pieces = [p for p in pieces if len(p)] or pieces[:1]
+    if len(pieces) == 1:
+        return pieces[0]
+    linked = [np.ones(len(p), np.bool_) if p.linked is None else p.linked for p in pieces]
+    some = any(p.linked is not None for p in pieces)
+    arrays: dict[str, Any] = {"linked": np.concatenate(linked) if some else None}
+    for name in ("hashes", "times", "checks", "ends", "born"):
+        values = [getattr(p, name) for p in pieces]
+        arrays[name] = None if values[0] is None else np.concatenate(values)
+    return Rows(pa.concat_batches([p.batch for p in pieces]), **arrays)
 
 
 @dataclass(frozen=True)
@@ -196,7 +210,7 @@ class SideState:
     # rows come
 
     def reserve(self, rows: int) -> Mark:
-        """Make room for so many rows; the mark undoes what is appended from here on."""
+        """Make room for some rows; the mark undoes what is appended from here on."""
         self._make_room(rows)
         return Mark(self.count, self.newest, self.fell, self.since_scan, self.payload.mark())
 

@@ -6,14 +6,14 @@ forgotten in memory, so a write that fails loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from braided.engine.features import Host
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.groups import by_group, drop_groups, group_of, in_groups
+from braided.engine.sides.groups import drop_groups, group_of, in_groups, ordered_by_group
 from braided.engine.sides.side import Reason, Rows
 from braided.engine.spill.files import Piece, Spill, Store
 from braided.engine.spill.generations import Generations
@@ -68,44 +68,36 @@ class Disk:
     def write(self, operator: Operator, groups: Any) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
         sides = [self._tree.sides.get(child) for child in operator.node]
+        both = zip(sides, groups, strict=True)
+        held = (None if side is None else in_groups(side, chosen) for side, chosen in both)
+        return self.write_rows(operator, held)
+
+    def write_rows(self, operator: Operator, inputs: Iterable[Rows | None]) -> list[dict[int, Piece]]:
+        """Write rows of an operator's inputs to disk; the pieces by input and group."""
+        groups: list[list[int]] = []
 
         def parts() -> Iterator[tuple[Rows, Int64s, Int64s | None]]:
-            for child, side, chosen in zip(operator.node, sides, groups, strict=True):
-                if side is not None:
-                    rows, bounds = in_groups(side, chosen)
-                    yield rows, bounds, self._ends_us(child, rows)
+            for child, rows in zip(operator.node, inputs, strict=True):
+                if rows is None or not len(rows):
+                    groups.append([])
+                    continue
+                rows, there, bounds = ordered_by_group(rows, self.bits)
+                groups.append(there)
+                yield rows, bounds, self._ends_us(child, rows)
 
-        pieces = iter(self.store.write(parts()))
-        written = [
-            {} if side is None else dict(zip(np.flatnonzero(chosen).tolist(), next(pieces), strict=True))
-            for side, chosen in zip(sides, groups, strict=True)
-        ]
-        self.store.drop(p for of_input in written for p in of_input.values() if not p.rows)
-        return [{g: p for g, p in of_input.items() if p.rows} for of_input in written]
-
-    def write_rows(self, child: Plan, rows: Rows) -> dict[int, Piece]:
-        """Write an input's rows to disk, by group."""
-        groups = group_of(rows.hashes, self.bits)
-        ordered = rows.take(by_group(groups))
-        there = np.unique(groups)
-        bounds = np.append(np.searchsorted(np.sort(groups), there), len(rows))
-        (written,) = self.store.write([(ordered, bounds, self._ends_us(child, ordered))])
-        return dict(zip(there.tolist(), written, strict=True))
+        written = iter(self.store.write(parts()))
+        return [dict(zip(there, next(written), strict=True)) if there else {} for there in groups]
 
     def flushed(self, operator: Operator, groups: Any, written: list[dict[int, Piece]]) -> None:
         """Memory gives up what was written."""
         number, generations = operator.number, self.generations[operator.number]
-        rows = np.zeros_like(generations.rows)
-        for place, of_input in enumerate(written):
-            for group, piece in of_input.items():
-                rows[place, group] = piece.rows
-        more = owed_after_flush(
-            generations.rows.astype(float), rows.astype(float), self.statistics.unique(number)
-        )
-        self.owed[number] += np.maximum(more, rows.any(axis=0)) if self.memory.one_sided else more
-        self.flushed_rows += int(rows.sum())
+        before = generations.rows.copy()
         self.tick += 1
         generations.add(self.tick, written)
+        rows = generations.rows - before
+        more = owed_after_flush(before.astype(float), rows.astype(float), self.statistics.of[number].unique())
+        self.owed[number] += np.maximum(more, rows.any(axis=0)) if self.memory.one_sided else more
+        self.flushed_rows += int(rows.sum())
         self.forget(operator, groups)
         if operator.combining is None:  # an input has brought nothing yet, so nothing is owed
             for group in np.flatnonzero(generations.groups).tolist():

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.features import Host
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.operators.tree import Found, Tree
+from braided.engine.operators.tree import Found
 from braided.engine.sides.columns import BORN, ENDS
 from braided.engine.sides.groups import group_of, in_groups
-from braided.engine.sides.side import Rows, SideState
+from braided.engine.sides.side import Rows, SideState, concat_rows
 from braided.engine.sides.storable import conform
 from braided.engine.spill.disk import Disk
-from braided.engine.spill.generations import by_number
 from braided.engine.spill.merging import across, apart
 from braided.policies.arrays import Bools, Int64s
 
@@ -28,9 +28,9 @@ _IN_MEMORY = 1 << 62  # the number of the generation to come
 class DiskMerges:
     """Merges of one join; how many there were, of how many rows, and how long they took."""
 
-    def __init__(self, disk: Disk, tree: Tree, clock: Callable[[], float], seed: int) -> None:
-        self._disk, self._tree, self._clock = disk, tree, clock
-        self._shuffle = np.random.default_rng(seed)
+    def __init__(self, disk: Disk, host: Host) -> None:
+        self._disk, self._tree, self._clock = disk, host.tree, host.site.clock
+        self._shuffle = np.random.default_rng(host.query.tuning.seed)
         self.number = 0
         self.rows, self.seconds = 0, 0.0  # since they were last set to nothing
 
@@ -80,12 +80,12 @@ class DiskMerges:
 
     def read(self, operator: Operator, groups: Bools, *, with_memory: bool) -> list[tuple[Rows, Int64s]]:
         """By input: rows of some groups, generation by generation, and the numbers of their generations."""
-        generations = by_number(self._disk.generations[operator.number], np.flatnonzero(groups))
+        generations = self._disk.generations[operator.number].by_number(np.flatnonzero(groups))
         read = self._disk.store.read(p for g in generations for pieces in g.pieces for p in pieces)
         found = []
         for place, child in enumerate(operator.node):
             side = self._tree.sides[child]
-            held, _ = in_groups(side, groups & with_memory)
+            held = in_groups(side, groups & with_memory)
             parts = [
                 (_conformed(read[p], side.payload.schema), g.number)
                 for g in generations
@@ -93,7 +93,7 @@ class DiskMerges:
             ]
             parts.append((held, _IN_MEMORY))
             rows, numbers = [r for r, _ in parts], [n for _, n in parts]
-            found.append((_together(rows), np.repeat(np.array(numbers, np.int64), [len(r) for r in rows])))
+            found.append((concat_rows(rows), np.repeat(np.array(numbers, np.int64), [len(r) for r in rows])))
         return found
 
     def _owed_by(
@@ -112,21 +112,6 @@ class DiskMerges:
 def _conformed(rows: Rows, schema: pa.Schema) -> Rows:
     """Rows in today's columns."""
     return dataclasses.replace(rows, batch=conform(rows.batch, schema))
-
-
-def _together(parts: list[Rows]) -> Rows:
-    """Rows of several pieces as one; at least one. A side that never had rows does not know all they have."""
-    parts = [p for p in parts if len(p)] or parts[:1]
-    if len(parts) == 1:
-        return parts[0]
-
-    def of(name: str) -> object:
-        values = [getattr(p, name) for p in parts]
-        return None if values[0] is None else np.concatenate(values)
-
-    batch = pa.concat_batches([p.batch for p in parts])
-    arrays = {name: of(name) for name in ("hashes", "times", "checks", "ends", "born")}
-    return Rows(batch, **arrays)  # type: ignore[arg-type]
 
 
 def _slice(rows: Rows, bits: int, slices: int, number: int) -> Bools | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import logging
 import math
@@ -18,7 +17,6 @@ from braided.policies.flush.question import Decision, Groups, Merge, Setting
 from braided.policies.flush.state_manager import owed_after_flush
 
 _FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
-_DECISIONS = 256
 _log = logging.getLogger("braided.memory")
 
 
@@ -30,12 +28,7 @@ class DiskPhase:
         self.memory = disk.memory
         self.along = self.memory.flush == "adaptive-global" and self.memory.state_manager
         self._rate = self.memory.disk_rate or _FIRST_RATE
-        self._decisions: collections.deque[Decision] = collections.deque(maxlen=_DECISIONS)
-
-    @property
-    def reason(self) -> str:
-        """Why it last decided as it did, with its numbers; nothing if it was never asked."""
-        return self._decisions[-1].reason if self._decisions else ""
+        self.reason = ""  # why it last decided as it did, with its numbers
 
     @property
     def owing(self) -> bool:
@@ -50,8 +43,8 @@ class DiskPhase:
     def decide(self, *, idle: bool) -> Merge | None:
         """What to merge now; the reason is logged."""
         decision = self.decision(idle=idle)
-        self._decisions.append(decision)
-        _log.info("%s", decision.reason)
+        self.reason = decision.reason
+        _log.info("%s", self.reason)
         return decision.merge
 
     def decision(self, *, idle: bool) -> Decision:
@@ -83,7 +76,7 @@ class DiskPhase:
             return owed
         on_disk = self._disk.generations[operator.number].rows.astype(np.float64)
         held = self._disk.statistics.held(operator)
-        unique = self._disk.statistics.unique(operator.number)
+        unique = self._disk.statistics.of[operator.number].unique()
         if self.along:
             return owed + owed_after_flush(on_disk, held, unique)
         same_key = unique ** (len(held) - 1)

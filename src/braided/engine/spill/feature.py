@@ -76,7 +76,7 @@ class Spilling(Feature):
         assert host.query.memory is not None
         self.memory, self.tree = host.query.memory, host.tree
         self.disk = Disk(host, host.site.store if store is None else store)
-        self.merges = DiskMerges(self.disk, self.tree, host.site.clock, host.query.tuning.seed)
+        self.merges = DiskMerges(self.disk, host)
         free_at_once()
         self.defers = self.memory.defer is not False  # or rows were restored that may owe something
         if self.defers and host.query.emit_punctuations:
@@ -157,7 +157,7 @@ class Spilling(Feature):
     # flushing
 
     def make_room(self, incoming: int) -> None:
-        """Flush, and give up rows that are gone, until so many bytes more fit; or take groups back."""
+        """Flush, and give up rows that are gone, until this many bytes more fit; or take groups back."""
         limit, held = self.memory.limit_bytes, self.held
         row_bytes = self.disk.statistics.row_bytes
         gone = sum(s.gone_rows * row_bytes[n] for n, s in self.tree.sides.items())
@@ -176,7 +176,7 @@ class Spilling(Feature):
             self.next = [self.phase.decide(idle=idle) if owing else None for idle in (False, True)]
 
     def _flush(self, size: float) -> None:
-        """Write the least useful groups to disk, so many bytes at least."""
+        """Write the least useful groups to disk, this many bytes at least."""
         plan = [self.phase.groups(o, with_rows=True) for o in self.tree.operators]
         chosen = registry.FLUSHES[self.memory.flush](plan, size)
         for operator in self.tree.operators:
@@ -251,7 +251,8 @@ class Spilling(Feature):
         if self.host.site.retried and step.work is None:
             self._tasks = self._planned(step)
         if step.batch:
-            self.disk.statistics.batch()
+            for counts in self.disk.statistics.of:
+                counts.batch()
         self.merges.rows, self.merges.seconds = 0, 0.0
         self.disk.tick += 1
         for side in self.tree.sides.values():
@@ -335,8 +336,9 @@ class Spilling(Feature):
         task.rewritten = task.groups & crowded
         task.pieces = self.disk.write(operator, all_inputs(operator, task.groups & ~crowded))
         if task.rewritten.any():
-            for place, (rows, _) in enumerate(self.merges.read(operator, task.rewritten, with_memory=True)):
-                task.pieces[place] |= self.disk.write_rows(operator.node[place], rows)
+            read = self.merges.read(operator, task.rewritten, with_memory=True)
+            rewritten = self.disk.write_rows(operator, [rows for rows, _ in read])
+            task.pieces = [of_input | more for of_input, more in zip(task.pieces, rewritten, strict=True)]
 
     def _all_owed(self) -> Iterator[Tasks]:
         """All that is owed, from below; afterwards groups with rows on disk have none in memory."""

@@ -47,10 +47,6 @@ class SpillFile:
         """Where it lies."""
         return self.home.folder.path / self.name
 
-    def open(self, flags: int) -> int:
-        """Open it in its folder."""
-        return self.home.folder.open(self.name, flags)
-
     def remove(self) -> None:
         """Remove it, unless it is the file of a parent process."""
         if self.home.ours:
@@ -77,19 +73,15 @@ class Store(Protocol):
 
     def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Any]]:
         """Write several inputs' rows, ordered by group: a piece for each group."""
-        ...
 
     def read(self, pieces: Iterable[Any]) -> dict[Any, Rows]:
         """The rows of some pieces."""
-        ...
 
     def drop(self, pieces: Iterable[Any]) -> None:
         """Pieces are needed no more."""
-        ...
 
     def close(self) -> None:
         """Nothing is needed any more."""
-        ...
 
 
 @runtime_checkable
@@ -98,11 +90,9 @@ class LastingStore(Store, Protocol):
 
     def place(self, piece: Any) -> Any:
         """Where a piece lies, as plain values."""
-        ...
 
     def found(self, place: Any) -> Any:
         """The piece that lies at a place."""
-        ...
 
 
 class Spill:
@@ -118,7 +108,7 @@ class Spill:
         """Write a file of several inputs' rows that are ordered by group: a piece for each group.
 
         Of every input: its rows, where each group begins and the end, and the watermarks that rows do not
-        survive (None if they stay for ever).
+        survive (None if they stay).
         """
         file, sink = self._new_file()
         try:
@@ -151,7 +141,7 @@ class Spill:
         found: dict[Piece, Rows] = {}
         for file, those in by_file.items():
             try:
-                with os.fdopen(file.open(os.O_RDONLY), "rb") as source:
+                with os.fdopen(file.home.folder.open(file.name, os.O_RDONLY), "rb") as source:
                     found.update((piece, _read(source, piece)) for piece in those)
             except (OSError, pa.ArrowException) as wrong:
                 raise self._failed("read", file.path.parent, wrong) from wrong
@@ -181,7 +171,8 @@ class Spill:
             self._home = make_home(parent)
             self._remove = weakref.finalize(self, self._home.remove)
         file = SpillFile(self._home, f"{self._written}.arrow")
-        return file, os.fdopen(file.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        return file, os.fdopen(self._home.folder.open(file.name, flags), "wb")
 
     def close(self) -> None:
         """Remove all that is there."""
@@ -190,13 +181,13 @@ class Spill:
             self._home, self.bytes = None, 0
 
     def _failed(self, what: str, where: Path, wrong: Exception) -> SpillFailed:
-        said = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
+        reason = getattr(wrong, "strerror", None) or str(wrong)
         remedy = "give another one with bd.Memory(directory=...), or a larger limit"
         if what == "read":
             remedy = "files there must stay until the join ends"
         return SpillFailed(
-            f"memory: cannot {what} rows in the directory {str(where)!r}: {said}; {remedy}. Nothing is lost: "
-            "the call that failed has changed nothing, and may be repeated"
+            f"memory: cannot {what} rows in the directory {str(where)!r}: {reason}; {remedy}. Nothing is "
+            "lost: the call that failed has changed nothing, and may be repeated"
         )
 
 

@@ -5,6 +5,7 @@ Rows of a group that were flushed together are one generation; generations that 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,11 @@ class Generation:
 
     number: int
     pieces: tuple[tuple[Piece, ...], ...]
+
+    @property
+    def all(self) -> list[Piece]:
+        """The pieces of all inputs."""
+        return [piece for pieces in self.pieces for piece in pieces]
 
 
 class Generations:
@@ -46,7 +52,7 @@ class Generations:
         return found
 
     def crowded(self, most: int) -> Bools:
-        """Which groups have an input of so many pieces or more."""
+        """Which groups have an input of at least this many pieces."""
         found = np.zeros(self.rows.shape[1], np.bool_)
         for group, generations in self._of.items():
             of_inputs = zip(*(g.pieces for g in generations), strict=True)
@@ -64,28 +70,23 @@ class Generations:
         self._of.setdefault(group, []).append(generation)
         self.rows[:, group] += [sum(p.rows for p in pieces) for pieces in generation.pieces]
 
-    def of(self, group: int) -> list[Generation]:
-        """The generations of a group, in order."""
-        return list(self._of.get(group, ()))
-
-    def pieces(self, group: int | None = None) -> Iterator[Piece]:
-        """All pieces, or those of a group."""
-        for g in list(self._of) if group is None else [group]:
-            for generation in self._of.get(g, ()):
-                for pieces in generation.pieces:
-                    yield from pieces
+    def by_number(self, groups: Int64s) -> list[Generation]:
+        """Some groups' generations, of one number as one: keys tell groups apart."""
+        found: dict[int, list[Generation]] = {}
+        for group in groups.tolist():
+            for generation in self._of.get(group, ()):
+                found.setdefault(generation.number, []).append(generation)
+        return [_joined(several) for _, several in sorted(found.items())]
 
     def met(self, group: int) -> None:
         """All generations of a group have met: they are one."""
         if len(found := self._of.get(group, [])) > 1:
-            self._of[group] = [_joined(found, found[-1].number)]
+            self._of[group] = [_joined(found)]
 
     def drop(self, group: int) -> list[Piece]:
         """Forget a group; what was on disk of it."""
-        gone = list(self.pieces(group))
-        self._of.pop(group, None)
         self.rows[:, group] = 0
-        return gone
+        return [p for generation in self._of.pop(group, ()) for p in generation.all]
 
     def drop_dead(self, watermark_us: int) -> list[Piece]:
         """Forget the pieces that the watermark has passed, of groups whose generations have met."""
@@ -94,7 +95,7 @@ class Generations:
             if len(generations) > 1:
                 continue
             (one,) = generations
-            gone += [p for pieces in one.pieces for p in pieces if p.dies_us < watermark_us]
+            gone += [p for p in one.all if p.dies_us < watermark_us]
             left = tuple(tuple(p for p in pieces if p.dies_us >= watermark_us) for pieces in one.pieces)
             self._of[group] = [Generation(one.number, left)]
             self.rows[:, group] = [sum(p.rows for p in pieces) for pieces in left]
@@ -104,7 +105,7 @@ class Generations:
 
     def dead_rows(self, watermark_us: int) -> int:
         """Rows of pieces that the watermark has passed."""
-        return sum(p.rows for p in self.pieces() if p.dies_us < watermark_us)
+        return sum(p.rows for _, g in self for p in g.all if p.dies_us < watermark_us)
 
     def __iter__(self) -> Iterator[tuple[int, Generation]]:
         for group, generations in self._of.items():
@@ -112,17 +113,7 @@ class Generations:
                 yield group, generation
 
 
-def by_number(generations: Generations, groups: Int64s) -> list[Generation]:
-    """Some groups' generations, those with the same number as one: groups are told apart by their keys."""
-    found: dict[int, list[Generation]] = {}
-    for group in groups.tolist():
-        for generation in generations.of(group):
-            found.setdefault(generation.number, []).append(generation)
-    return [_joined(several, several[0].number) for _, several in sorted(found.items())]
-
-
-def _joined(generations: Sequence[Generation], number: int) -> Generation:
-    inputs = len(generations[0].pieces)
-    return Generation(
-        number, tuple(tuple(p for g in generations for p in g.pieces[i]) for i in range(inputs))
-    )
+def _joined(generations: Sequence[Generation]) -> Generation:
+    """Several generations as one, with the number of the last."""
+    of_inputs = zip(*(g.pieces for g in generations), strict=True)
+    return Generation(generations[-1].number, tuple(tuple(itertools.chain(*pieces)) for pieces in of_inputs))

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from braided.engine.sides.groups import group_of
-from braided.policies.arrays import Int64s
-from braided.policies.flush.question import Floats
+from braided.policies.arrays import Floats, Int64s
 from braided.policies.keeping import Kept
 from braided.query.memory import Memory
 
 _PLACES_SHARE = 128  # of the limit: what the tables of all operators together may take
 _LEAST_BITS, _MOST_BITS = 5, 16
+LOCAL, OVERALL = -2, -1
 
 
 class GroupCounts:
@@ -32,7 +32,7 @@ class GroupCounts:
         self._counts = np.zeros((inputs + 2, groups))  # arrived by input, local, overall
         self._kept = Kept(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
         self._inputs = inputs
-        self.silent = (True,) * inputs  # by input, whether the latest batch brought nothing
+        self.silent = [True] * inputs  # by input, whether the latest batch brought nothing
 
     @property
     def nbytes(self) -> int:
@@ -41,18 +41,13 @@ class GroupCounts:
 
     def arrived(self, place: int, hashes: Int64s) -> None:
         """Rows arrive at an input."""
-        if len(hashes):
-            self.silent = tuple(was and i != place for i, was in enumerate(self.silent))
-        self._counts[place] += np.bincount(group_of(hashes, self._bits), minlength=self._counts.shape[1])
+        self.silent[place] = False
+        self.count(place, group_of(hashes, self._bits))
         self._places.reshape(-1)[group_of(hashes, self._bits + self._place_bits)] = True
 
-    def found(self, groups: Int64s) -> None:
-        """The operator found combinations of these groups."""
-        self._counts[-2] += np.bincount(groups, minlength=self._counts.shape[1])
-
-    def contributed(self, groups: Int64s) -> None:
-        """Results came of these groups."""
-        self._counts[-1] += np.bincount(groups, minlength=self._counts.shape[1])
+    def count(self, what: int, groups: Int64s) -> None:
+        """Count groups: of rows at an input, of combinations (`LOCAL`), of results (`OVERALL`)."""
+        self._counts[what] += np.bincount(groups, minlength=self._counts.shape[1])
 
     def interval(self, share: float) -> None:
         """An interval is over; `share` is how much of one it was, if it was longer or shorter."""
@@ -63,11 +58,11 @@ class GroupCounts:
         """Rows arrived by input and group, own results and results in an interval."""
         known = self._kept.now
         counts = self._counts if known is None else known
-        return counts[: self._inputs], counts[-2], counts[-1]
+        return counts[: self._inputs], counts[LOCAL], counts[OVERALL]
 
     def batch(self) -> None:
         """A batch begins."""
-        self.silent = (True,) * self._inputs
+        self.silent = [True] * self._inputs
 
     def unique(self) -> Floats:
         """About how many different keys came in each group; at least one."""
@@ -78,13 +73,13 @@ class GroupCounts:
 
     # from and to a checkpoint
 
-    def kept(self) -> dict[str, Any]:
-        """As plain numbers; which keys came is learned anew."""
+    def save(self) -> dict[str, Any]:
+        """As plain numbers; which keys came is learned again."""
         return {"counts": self._counts.tolist(), "kept": self._kept.kept()}
 
-    def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from kept numbers, if they are of as many groups."""
-        counts = np.array(kept["counts"])
+    def load(self, saved: dict[str, Any]) -> None:
+        """Go on from saved numbers, if they are of as many groups."""
+        counts = np.array(saved["counts"])
         if counts.shape == self._counts.shape:
             self._counts = counts
-            self._kept.restore(kept["kept"])
+            self._kept.restore(saved["kept"])

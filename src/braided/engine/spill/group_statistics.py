@@ -12,9 +12,9 @@ from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Tree
 from braided.engine.sides.groups import group_of, groups_at, rows_by_group
 from braided.engine.sides.side import Rows, SideState
-from braided.engine.spill.group_counts import GroupCounts
-from braided.policies.arrays import Int64s
-from braided.policies.flush.question import Floats, Groups
+from braided.engine.spill.group_counts import LOCAL, OVERALL, GroupCounts
+from braided.policies.arrays import Floats, Int64s
+from braided.policies.flush.question import Groups
 from braided.query.join_query import JoinQuery
 from braided.query.memory import Memory
 from braided.query.plan_tree import Plan, leaves
@@ -29,14 +29,14 @@ class GroupStatistics:
         self._query, self._memory, self._tree, self._clock = query, memory, tree, clock
         self._bits = memory.group_bits
         operators = tree.operators
-        self._counts = [GroupCounts(memory, len(o.node), len(operators)) for o in operators]
+        self.of = [GroupCounts(memory, len(o.node), len(operators)) for o in operators]
         self.row_bytes: dict[Plan, float] = {child: 64.0 for o in operators for child in o.node}
-        self._began = clock()
+        self.began = clock()
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(counts.nbytes for counts in self._counts)
+        return sum(counts.nbytes for counts in self.of)
 
     @property
     def mean_row_bytes(self) -> float:
@@ -45,44 +45,35 @@ class GroupStatistics:
 
     # what happens
 
-    def batch(self) -> None:
-        """A batch begins."""
-        for counts in self._counts:
-            counts.batch()
-
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
         """Rows arrive at an input."""
-        self._counts[operator].arrived(place, rows.hashes)
+        self.of[operator].arrived(place, rows.hashes)
         child = self._tree.operators[operator].node[place]
         self.row_bytes[child] = rows.batch.nbytes / len(rows) + _ROW_BYTES
 
     def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
         """An operator has found combinations; what the last one finds came of groups of all others."""
         groups = groups_at(sides[0], positions[0], self._bits)
-        self._counts[operator].found(groups)
+        self.of[operator].count(LOCAL, groups)
         root = self._tree.root
         if operator != root.number:
             return
-        self._counts[operator].contributed(groups)
+        self.of[operator].count(OVERALL, groups)
         assert root.combining is not None
         for source, side, at in zip(root.combining.inputs, sides, positions, strict=True):
             for below in self._tree.operators[:-1]:
                 if set(leaves(below.node)) <= set(source.streams):
-                    self._counts[below.number].contributed(self._lineage(source, side, at, below))
+                    self.of[below.number].count(OVERALL, self._lineage(source, side, at, below))
 
     def after_interval(self) -> None:
         """Begin the next interval, if this one is over."""
-        passed = self._clock() - self._began
+        passed = self._clock() - self.began
         if passed >= self._memory.interval_s:
-            for counts in self._counts:
+            for counts in self.of:
                 counts.interval(passed / self._memory.interval_s)
-            self._began = self._clock()
+            self.began = self._clock()
 
     # what is asked
-
-    def unique(self, operator: int) -> Floats:
-        """About how many different keys came in each group of an operator."""
-        return self._counts[operator].unique()
 
     def held(self, operator: Operator) -> Floats:
         """Rows in memory by input and group."""
@@ -97,7 +88,7 @@ class GroupStatistics:
 
     def groups(self, operator: Operator, disk_rows: Floats, owed: Floats, *, with_rows: bool) -> Groups:
         """What is known of an operator's groups; `with_rows` also of their rows in memory."""
-        counts = self._counts[operator.number]
+        counts = self.of[operator.number]
         arrived, local, overall = counts.now()
         none = np.zeros(1 << self._bits)
         parent = None if operator is self._tree.root else self._tree.above(operator.node).number
@@ -113,7 +104,7 @@ class GroupStatistics:
             owed=owed,
             downstream=self._downstream(operator) if with_rows else none,
             parent=parent,
-            silent=counts.silent,
+            silent=tuple(counts.silent),
         )
 
     def _downstream(self, operator: Operator) -> Any:
@@ -142,18 +133,13 @@ class GroupStatistics:
 
     # from and to a checkpoint
 
-    def kept(self) -> dict[str, Any]:
-        """As plain numbers; how large rows are, and when the interval began."""
-        return {
-            "counts": [counts.kept() for counts in self._counts],
-            "row_bytes": list(self.row_bytes.values()),
-            "began": self._began,
-        }
+    def save(self) -> dict[str, Any]:
+        """As plain numbers."""
+        return {"counts": [counts.save() for counts in self.of], "row_bytes": list(self.row_bytes.values())}
 
-    def restore(self, said: Mapping[str, Any]) -> None:
-        """Go on from what was kept of the same plan."""
-        for counts, kept in zip(self._counts, said["counts"], strict=True):
-            counts.restore(kept)
-        if "row_bytes" in said:
-            self.row_bytes = dict(zip(self.row_bytes, said["row_bytes"], strict=True))
-        self._began = said.get("began", self._began)
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on from what was saved with the same plan; `began` only where the clock is the same."""
+        for counts, of_operator in zip(self.of, saved["counts"], strict=True):
+            counts.load(of_operator)
+        self.row_bytes = dict(zip(self.row_bytes, saved["row_bytes"], strict=True))
+        self.began = saved.get("began", self.began)

@@ -28,9 +28,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from braided.engine.kernels.probe import BLOCK_ROWS, enumerate_combinations
-from braided.engine.kernels.tables import EVERYONE, FIRST, SEEN, SIDE_COLUMNS, TALLY_COLUMNS, level_rows
+from braided.engine.kernels.tables import FIRST, SEEN
 from braided.engine.operators.mjoin import Positions
+from braided.engine.operators.search import Search
 from braided.engine.sides.groups import groups_at
 from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int64s
@@ -46,7 +46,7 @@ def across(
 
     The sides have indexes, and hold nothing else. A piece has up to half as many rows again as `most_rows`.
     """
-    search = _Search(bounds, sides, most_rows)
+    search = _Ranged(bounds, sides, most_rows)
     for g in range(1, len(starts) - 1):
         for driver, (low, high) in _ranges(starts[0], starts[g], starts[g + 1]):
             yield from search.found(driver, low, high)
@@ -65,7 +65,7 @@ def apart(
 
     `departed` tells by input when each row left memory; `merged` by group when all of its rows last met.
     """
-    search = _Search(bounds, sides, most_rows)
+    search = _Ranged(bounds, sides, most_rows)
     whole = [0] * len(sides), [side.count for side in sides]
     for found in (*search.found(0, *whole), *search.rest()):
         born = np.max([side.columns.at("born", at) for side, at in zip(sides, found, strict=True)], axis=0)
@@ -86,39 +86,29 @@ def _ranges(begin: Sequence[int], old: Sequence[int], new: Sequence[int]) -> Ite
         yield last, (low, [*new[:first_old], old[first_old], *new[first_old + 1 :]])
 
 
-class _Search:
+class _Ranged:
     """Looks for combinations of ranges of rows; small pieces are put together."""
 
     def __init__(self, bounds: Bounds, sides: Sequence[SideState], most_rows: int) -> None:
-        inputs = len(sides)
-        self._matrix = np.array(bounds.matrix, np.int64)
-        self._table = np.zeros((inputs, SIDE_COLUMNS), np.int64)
-        self._levels = np.empty((inputs, level_rows(inputs), BLOCK_ROWS), np.int64)
-        self._out = np.empty((inputs, most_rows), np.int32)
+        self._kernel = Search(bounds.matrix)
+        self._out = np.empty((len(sides), most_rows), np.int32)
         self._held: list[Positions] = []
         self._rows = 0
-        for side, row in zip(sides, self._table, strict=True):
+        for side, row in zip(sides, self._kernel.sides, strict=True):
             side.describe(row, side.count)
 
     def found(self, driver: int, low: list[int], high: list[int]) -> Iterator[Positions]:
         """The combinations of a driver's rows with some ranges of the others; few partners first."""
         if not all(a < b for a, b in zip(low, high, strict=True)):
             return
-        self._table[:, FIRST] = low
+        self._kernel.sides[:, FIRST] = low
         inputs = len(low)
         partners = sorted((p for p in range(inputs) if p != driver), key=lambda p: high[p] - low[p])
-        orders, rations = np.zeros((2, inputs, inputs), np.int64)
+        orders, rations = self._kernel.plans()
         orders[driver] = driver, *partners
-        rations[:, 1:] = EVERYONE
         segment = np.zeros((1, SEEN + inputs), np.int64)
         segment[0] = driver, low[driver], high[driver], *high
-        cursor, walking = np.zeros(3, np.int64), np.zeros(inputs, np.int64)
-        tally = np.zeros((inputs, inputs, TALLY_COLUMNS), np.int64)
-        while cursor[0] < 1:
-            many = enumerate_combinations(
-                self._table, orders, self._matrix, segment, cursor, self._levels, walking, rations, tally,
-                self._out,
-            )  # fmt: skip
+        for many, _, _ in self._kernel.run(segment, orders, rations, self._out):
             self._held.append(self._out[:, :many].copy())
             self._rows += many
             if 2 * self._rows >= self._out.shape[1]:

@@ -33,12 +33,13 @@ def save(disk: Disk, state: EngineState) -> dict[str, Any]:
         "groups": 1 << disk.bits,
         "on_disk": any(disk.generations),
         "owed": [owed.tolist() for owed in disk.owed],
-        "counts": disk.statistics.kept()["counts"],
+        **disk.statistics.save(),
     }
     if isinstance(disk.store, LastingStore):
-        numbers |= disk.statistics.kept()
+        numbers["began"] = disk.statistics.began
         numbers["pieces"] = [
-            [_group(disk.store, group, g) for group, g in several] for several in disk.generations
+            [[group, [[disk.store.place(p) for p in i] for i in g.pieces], g.number] for group, g in several]
+            for several in disk.generations
         ]
         return numbers
     for number, generations in enumerate(disk.generations):
@@ -60,7 +61,7 @@ def load(disk: Disk, operators: Sequence[Operator], state: EngineState, numbers:
             "use flush='adaptive-global'"
         )
     disk.tick = numbers["tick"]
-    disk.statistics.restore(numbers)
+    disk.statistics.load(numbers)
     store: Any = disk.store
     for generations, groups in zip(disk.generations, numbers.get("pieces", ()), strict=False):
         for group, inputs, number in groups:
@@ -93,17 +94,9 @@ def check(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool)
         )
 
 
-def _group(store: LastingStore, group: int, generation: Generation) -> list[Any]:
-    pieces = [[store.place(p) for p in of_input] for of_input in generation.pieces]
-    return [group, pieces, generation.number]
-
-
 def _put_back(disk: Disk, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
     """Write one generation's rows of an operator to disk."""
-    pieces = [
-        disk.write_rows(child, inputs[place]) if place in inputs else {}
-        for place, child in enumerate(operator.node)
-    ]
+    pieces = disk.write_rows(operator, map(inputs.get, range(len(operator.node))))
     generations = disk.generations[operator.number]
     before = generations.rows.astype(np.float64)
     generations.add(number, pieces)

@@ -35,13 +35,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from braided.policies.allocation.question import Allocation, Question, along_paths
+from braided.policies.arrays import Floats, Int64s
 from braided.policies.plan_model import Path
 
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 _EXACT = 1000
 _CELLS = 250
 _LARGEST_UNIT = 64

@@ -31,10 +31,12 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from braided.policies.allocation.question import Allocation
+from braided.policies.flow import Steps
 from braided.policies.plan_model import PlanModel
 from braided.query.plan_tree import HalfJoin
 
 Limits: TypeAlias = list[float]
+Way: TypeAlias = Callable[[float], Limits]
 _PASSES = 40
 _FURTHER = 4.0
 _SHORT = 0.98  # of the budget: near enough, from below
@@ -43,85 +45,44 @@ _ROUNDING = 1e-9
 
 def guard(model: PlanModel, allocation: Allocation, budget: float) -> dict[HalfJoin, float]:
     """How many rows may probe each half-join in a batch of these rates; infinite: all."""
-    names, passes = model.half_joins, _Pass(model)
-    everything = [math.inf] * len(names)
-    rows = passes.arrivals(everything)
+    names, steps = model.half_joins, Steps(model)
+
+    def probes(limits: Limits) -> Limits:
+        return steps.run(lambda rows, at: min(rows, limits[at]))[0]
+
+    rows = probes([math.inf] * len(names))
     if math.fsum(rows) <= budget:
-        return dict(zip(names, everything, strict=True))
-    line = _Line(model, allocation, rows)
-    steps: list[Callable[[float], Limits]] = [line.first, line.rationed]
-    too_far = (step for step in steps if passes.cost(step(math.inf)) > budget * (1 + _ROUNDING))
-    step = next(too_far, line.closed)
-    return dict(zip(names, _along(step, passes, budget), strict=True))
+        return dict.fromkeys(names, math.inf)
+    first, rationed, closed = _ways(model, allocation, rows)
+    too_far = (way for way in (first, rationed) if sum(probes(way(math.inf))) > budget * (1 + _ROUNDING))
+    limits = _along(next(too_far, closed), lambda limits: sum(probes(limits)), budget)
+    return dict(zip(names, limits, strict=True))
 
 
-class _Line:
-    """Three ways to the limits of all half-joins: each begins where the one before ends."""
+def _ways(model: PlanModel, allocation: Allocation, rows: Limits) -> tuple[Way, Way, Way]:
+    """Return three ways to the limits of all half-joins: each begins where the one before ends."""
+    names = model.half_joins
+    allowances = [_allowed(allocation, h) for h in names]
+    enters = [isinstance(h.driver, str) and model.orders[h.driver][0] == h.probed for h in names]
 
-    def __init__(self, model: PlanModel, allocation: Allocation, rows: Limits) -> None:
-        names = model.half_joins
-        self.rows = rows
-        self.allowed = [_allowed(allocation, h) for h in names]
-        leaves = set(model.streams)
-        self.enters = [h.driver in leaves and model.orders[h.driver][0] == h.probed for h in names]
-
-    def first(self, share: float) -> Limits:
-        """A share of the rows of streams that are free; what was rationed or closed gets nothing."""
+    def first(share: float) -> Limits:
+        """Allow a share of the rows of streams that are free; what was rationed or closed gets nothing."""
         return [
-            (_times(share, n) if enters else math.inf) if math.isinf(allowed) else 0.0
-            for n, allowed, enters in zip(self.rows, self.allowed, self.enters, strict=True)
+            (_times(share, n) if enter else math.inf) if math.isinf(allowed) else 0.0
+            for n, allowed, enter in zip(rows, allowances, enters, strict=True)
         ]
 
-    def rationed(self, factor: float) -> Limits:
-        """The rationed allowances times a factor."""
-        return [allowed if math.isinf(allowed) else _times(factor, allowed) for allowed in self.allowed]
+    def rationed(factor: float) -> Limits:
+        """Allow the rationed allowances times a factor."""
+        return [allowed if math.isinf(allowed) else _times(factor, allowed) for allowed in allowances]
 
-    def closed(self, share: float) -> Limits:
-        """A share of the rows at closed half-joins; all others are free."""
+    def closed(share: float) -> Limits:
+        """Allow a share of the rows at closed half-joins; all others are free."""
         return [
-            math.inf if allowed else _times(share, n)
-            for n, allowed in zip(self.rows, self.allowed, strict=True)
+            math.inf if allowed else _times(share, n) for n, allowed in zip(rows, allowances, strict=True)
         ]
 
-
-class _Pass:
-    """The flow through a plan (see `policies.flow`), its look-ups done once."""
-
-    def __init__(self, model: PlanModel) -> None:
-        number = {node: i for i, node in enumerate((*model.orders, model.plan))}
-        self._rates = [0.0] * len(number)
-        for stream, rate in model.rates.items():
-            self._rates[number[stream]] = rate
-        self._operators = [
-            (
-                number[operator],
-                [
-                    (number[child], [model.productivity(HalfJoin(child, p)) for p in model.orders[child]])
-                    for child in operator
-                ],
-            )
-            for operator in model.operators
-        ]
-
-    def arrivals(self, limits: Limits) -> Limits:
-        """The rows that probe each half-join under these limits."""
-        flows, probes, at = self._rates.copy(), [], 0
-        for operator, inputs in self._operators:
-            produced = 0.0
-            for child, productivities in inputs:
-                rows = flows[child]
-                for productivity in productivities:
-                    rows = min(rows, limits[at])
-                    probes.append(rows)
-                    rows *= productivity
-                    at += 1
-                produced += rows
-            flows[operator] = produced
-        return probes
-
-    def cost(self, limits: Limits) -> float:
-        """Probes in all."""
-        return sum(self.arrivals(limits))
+    return first, rationed, closed
 
 
 def _allowed(allocation: Allocation, half_join: HalfJoin) -> float:
@@ -135,14 +96,14 @@ def _times(factor: float, rows: float) -> float:
     return 0.0 if rows <= 0 else factor * rows
 
 
-def _along(step: Callable[[float], Limits], passes: _Pass, budget: float) -> Limits:
-    """The limits at the last place of a step that the budget pays for, to 2 % of it."""
-    low, cost_low, limits = 0.0, 0.0, step(0.0)
+def _along(way: Way, cost_of: Callable[[Limits], float], budget: float) -> Limits:
+    """Return the limits at the last place of a way that the budget pays for, to 2 % of it."""
+    low, cost_low, limits = 0.0, 0.0, way(0.0)
     high, cost_high = 1.0, math.inf
     for number in range(_PASSES):
         at = high if math.isinf(cost_high) else _between(low, high, budget, cost_low, cost_high, number)
-        there = step(at)
-        cost = passes.cost(there)
+        there = way(at)
+        cost = cost_of(there)
         if cost > budget * (1 + _ROUNDING):
             high, cost_high = at, cost
             continue

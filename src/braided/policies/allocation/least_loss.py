@@ -35,16 +35,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from braided.policies.allocation.question import Allocation, Question, at_half_joins
+from braided.policies.arrays import Floats
+from braided.policies.flow import Steps
 from braided.policies.plan_model import PlanModel
-from braided.query.plan_tree import HalfJoin, Plan, label
+from braided.query.plan_tree import label
 
-Floats: TypeAlias = NDArray[np.float64]
 _STEP = 0.05
 _GRID = np.linspace(0.0, 1.0, 65)[:, None]
 
@@ -61,7 +60,7 @@ class _Outcome:
 def allocate(question: Question) -> Allocation:
     """Take away where it costs least."""
     shares = least_loss(question.model, question.budget)
-    probes = _Steps(question.model).outcome(shares[None, :]).probes
+    probes = _Shares(question.model).outcome(shares[None, :]).probes
     allowances = {h: float(n[0]) for h, n in zip(question.model.half_joins, probes, strict=True)}
     return at_half_joins("least-loss", question, allowances, in_words(question.model, shares))
 
@@ -71,7 +70,7 @@ def least_loss(model: PlanModel, budget: float) -> Floats:
 
     Descents from several starts run side by side; the best end counts.
     """
-    steps, inputs = _Steps(model), len(model.orders)
+    steps, inputs = _Shares(model), len(model.orders)
     above = np.vstack([np.ones(inputs), 1.0 - np.eye(inputs)])
     below, now = above.copy(), steps.outcome(above)
     open_ = np.flatnonzero(now.cost > budget)
@@ -86,7 +85,7 @@ def least_loss(model: PlanModel, budget: float) -> Floats:
     return best
 
 
-def _one_step(steps: _Steps, shares: Floats, output: Floats, cost: Floats) -> tuple[Floats, _Outcome]:
+def _one_step(steps: _Shares, shares: Floats, output: Floats, cost: Floats) -> tuple[Floats, _Outcome]:
     """For each point the neighbour that loses least results per probe saved, and what comes of it."""
     points, inputs = shares.shape
     less = np.maximum(0.0, shares[:, None, :] - _STEP * np.eye(inputs))
@@ -105,7 +104,7 @@ def in_words(model: PlanModel, shares: Floats) -> str:
     return f"least loss first: all rows probe but {rest}" if cut else "least loss first: all rows probe"
 
 
-def _just_within(steps: _Steps, budget: float, above: Floats, below: Floats) -> Floats:
+def _just_within(steps: _Shares, budget: float, above: Floats, below: Floats) -> Floats:
     """Between two points the first that the budget pays for, to 1/4096 of the step."""
     for _ in range(2):
         line = above + (below - above) * _GRID
@@ -114,45 +113,23 @@ def _just_within(steps: _Steps, budget: float, above: Floats, below: Floats) -> 
     return below
 
 
-class _Steps:
-    """The pass from the leaves to the root, its look-ups done once."""
+class _Shares:
+    """The pass from the leaves to the root, for many candidates at once."""
 
     def __init__(self, model: PlanModel) -> None:
-        number = {node: i for i, node in enumerate((*model.orders, model.plan))}
-        self.rates = [(number[stream], rate) for stream, rate in model.rates.items()]
-        self.sizes = [model.sizes.get(node, 0.0) for node in number]
-        self.operators = [
-            (
-                number[operator],
-                [(number[child], self._hops(model, child, number)) for child in operator],
-                model.lifetimes[operator] if self._settles(model, operator) else None,
-            )
-            for operator in model.operators
+        self._steps = Steps(model, settle=True)
+        number = self._steps.number
+        self._entered = [  # the input whose rows first probe at a half-join
+            number[h.driver] if model.orders[h.driver][0] == h.probed else None for h in model.half_joins
         ]
 
-    @staticmethod
-    def _hops(model: PlanModel, child: Plan, number: dict[Plan, int]) -> list[tuple[int, float]]:
-        return [(number[p], model.selectivities[HalfJoin(child, p)]) for p in model.orders[child]]
-
-    @staticmethod
-    def _settles(model: PlanModel, operator: Plan) -> bool:
-        return operator in model.settles and math.isfinite(model.lifetimes[operator])
-
     def outcome(self, shares: Floats) -> _Outcome:
-        """What comes of many candidates (rows of `shares`) at once."""
+        """Return what comes of the candidates, the rows of `shares`."""
         columns = np.ascontiguousarray(shares.T)
-        flows: dict[int, Floats | float] = dict(self.rates)
-        sizes: list[Floats | float] = [*self.sizes]
-        probes: list[Floats] = []
-        for operator, children, lifetime in self.operators:
-            produced = np.zeros(len(shares))
-            for child, hops in children:
-                rows = columns[child] * flows[child]
-                for probed, selectivity in hops:
-                    probes.append(rows)
-                    rows = rows * (selectivity * sizes[probed])
-                produced = produced + rows
-            flows[operator] = produced
-            if lifetime is not None:
-                sizes[operator] = produced * lifetime
-        return _Outcome(produced, np.sum(probes, axis=0), probes)
+
+        def shared(rows: Floats, at: int) -> Floats:
+            entered = self._entered[at]
+            return rows if entered is None else rows * columns[entered]
+
+        probes, flows, _ = self._steps.run(shared)
+        return _Outcome(flows[len(columns)], np.sum(probes, axis=0), probes)

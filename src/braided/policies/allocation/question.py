@@ -16,7 +16,7 @@ from typing import TypeAlias
 from braided.policies.flow import Flow, predict
 from braided.policies.freshness import FreshnessPlan
 from braided.policies.plan_model import Path, PlanModel, frozen
-from braided.query.plan_tree import HalfJoin, Plan, label
+from braided.query.plan_tree import HalfJoin
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,3 @@ def spread(
         for half_join, phi in zip(path.half_joins, path.phi[:-1], strict=True):
             found[half_join] += n * phi
     return found
-
-
-def local_paths(model: PlanModel, operator: Plan, full: Flow) -> tuple[Path, ...]:
-    """An operator's directions as paths of a plan that ends there; `rate` is what comes at full flow.
-
-    With two inputs a direction is one half-join and its productivity is that half-join's (Eq. 3); with more
-    it is the sequence of half-joins of one input's rows, and results per probe count, since a later
-    half-join is worth nothing without the earlier ones.
-    """
-    found = []
-    for direction in model.directions(operator):
-        driver = direction[0].driver
-        rate = full.arrivals[driver]
-        found.append(Path(label(driver), rate, direction, model.phi(direction), frozen({driver: 1.0})))
-    return tuple(found)

@@ -28,8 +28,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from braided.policies.arrays import Floats
 from braided.policies.flush.lowest_first import lowest_first, per
-from braided.policies.flush.question import Floats, Flush, Groups
+from braided.policies.flush.question import Flush, Groups
 
 
 def choose(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
@@ -55,9 +56,8 @@ def expected_rows(
     arrived: Floats, everything: float, row_bytes: Sequence[float], wanted_bytes: float
 ) -> Floats:
     """Return the rows that arrive, by input and group, until they fill this number of bytes again."""
-    per_row = np.asarray(row_bytes, dtype=np.float64)[:, None]
-    share = arrived / everything if everything > 0 else np.zeros_like(arrived, dtype=np.float64)
-    return per(wanted_bytes * share, np.broadcast_to(per_row, share.shape))
+    share = per(arrived, np.array(everything))
+    return per(wanted_bytes * share, np.asarray(row_bytes, dtype=np.float64)[:, None])
 
 
 def expected_results(rows: Floats, new: Floats, unique: Floats) -> Floats:

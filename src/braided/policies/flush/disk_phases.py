@@ -29,8 +29,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from braided.policies.arrays import Floats
 from braided.policies.flush.lowest_first import known
-from braided.policies.flush.question import Decision, Floats, Groups, Merge, Setting
+from braided.policies.flush.question import Decision, Groups, Merge, Setting
 from braided.policies.flush.state_manager import merge_seconds, rows_on_disk
 
 
@@ -61,15 +62,11 @@ def _when_silent(
     for operator, groups in enumerate(plan):
         owed, read = known(groups.owed, groups.overall), rows_on_disk(groups)
         values = np.where((owed > 0) & (read > 0), worth(owed, read), 0.0)
-        if _silent(groups) and values.max(initial=0.0) > best:
+        if groups.silent and all(groups.silent) and values.max(initial=0.0) > best:
             best, merge = float(values.max()), Merge(operator, int(values.argmax()))
     if merge is None:
         return _all_in_memory(plan, "no operator with silent inputs owes results")
     return _merging(plan, merge, setting)
-
-
-def _silent(groups: Groups) -> bool:
-    return bool(groups.silent) and all(groups.silent)
 
 
 def _merging(plan: Sequence[Groups], merge: Merge, setting: Setting) -> Decision:

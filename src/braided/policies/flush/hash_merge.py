@@ -23,35 +23,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from braided.policies.flush.question import Floats, Flush, Groups
-
-LEAST_ROWS = 10.0
-BALANCE = 0.25
+from braided.policies.arrays import Bools, Floats, Int64s
+from braided.policies.flush.question import Flush, Groups
 
 
-def choose(
-    plan: Sequence[Groups],
-    wanted_bytes: float,
-    *,
-    least_rows: float = LEAST_ROWS,
-    balance: float = BALANCE,
-) -> list[Flush]:
-    """A group of the operator that holds the most, again and again."""
+def choose(plan: Sequence[Groups], wanted_bytes: float, **rule: float) -> list[Flush]:
+    """Flush a group of the operator that holds the most, again and again; `rule` is a and b."""
     rows = [np.array(groups.rows, dtype=np.float64) for groups in plan]
     sizes = [np.array(groups.sizes, dtype=np.float64) for groups in plan]
-    freed, found = 0.0, []
+    freed, chosen = 0.0, []
     while freed < wanted_bytes and any(left.any() for left in rows):
         operator = max(range(len(plan)), key=lambda o: (sizes[o].sum(), rows[o].sum(), -o))
-        group = adaptive(rows[operator], least_rows=least_rows, balance=balance)
-        found.append(Flush(operator, group))
+        group = adaptive(rows[operator], **rule)
+        chosen.append(Flush(operator, group))
         freed += sizes[operator][group]
         rows[operator][:, group] = sizes[operator][group] = 0.0
-    return found
+    return chosen
 
 
-def adaptive(rows: Floats, *, least_rows: float = LEAST_ROWS, balance: float = BALANCE) -> int:
+def adaptive(rows: Floats, *, least_rows: float = 10.0, balance: float = 0.25) -> int:
     """The group of one operator to flush; there must be one with rows."""
     held = rows.sum(axis=0)
     totals = rows.sum(axis=1, keepdims=True)
@@ -66,12 +57,12 @@ def adaptive(rows: Floats, *, least_rows: float = LEAST_ROWS, balance: float = B
     return int(found[held[found].argmax()])
 
 
-def _leaning(rows: Floats, side: int) -> npt.NDArray[np.bool_]:
+def _leaning(rows: Floats, side: int) -> Bools:
     """The groups that have more rows of this input than of any other."""
     return np.asarray(rows[side] > np.delete(rows, side, axis=0).max(axis=0, initial=0.0))
 
 
-def _if_any(found: npt.NDArray[np.intp], rule: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+def _if_any(found: Int64s, rule: Bools) -> Int64s:
     """Those that keep the rule, or all if none does."""
     kept = found[rule[found]]
     return kept if kept.size else found

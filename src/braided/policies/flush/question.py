@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+from braided.policies.arrays import Floats
 
 
 def _none() -> Any:
@@ -51,10 +50,14 @@ class Groups:
     silent: tuple[bool, ...] = ()
 
     @property
+    def side_sizes(self) -> Floats:
+        """Bytes in memory by input and group."""
+        return np.asarray(self.row_bytes, dtype=np.float64)[:, None] * self.rows
+
+    @property
     def sizes(self) -> Floats:
         """Bytes of each group in memory, all inputs together."""
-        found: Floats = np.asarray(self.row_bytes) @ self.rows
-        return found
+        return np.asarray(self.side_sizes.sum(axis=0))
 
 
 class Flush(NamedTuple):

@@ -32,9 +32,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from braided.policies.arrays import Floats
 from braided.policies.flush.adaptive_global import overall_share, same_key
 from braided.policies.flush.lowest_first import known, per
-from braided.policies.flush.question import Decision, Floats, Groups, Merge, Setting
+from braided.policies.flush.question import Decision, Groups, Merge, Setting
 
 
 def decide(plan: Sequence[Groups], setting: Setting) -> Decision:
@@ -109,16 +110,11 @@ def buffer_seconds(waiting: Sequence[Groups], setting: Setting) -> float:
 def top_down(plan: Sequence[Groups]) -> Iterator[int]:
     """Operators from the root on, level by level; of siblings the one that promises more from disk first."""
     best = [results_per_row(groups).max(initial=0.0) for groups in plan]
-    level: list[int | None] = [None]
+    best_first = sorted(range(len(plan)), key=lambda i: (-best[i], i))
+    level: Sequence[int | None] = [None]
     while level:
-        level = [
-            child
-            for parent in level
-            for child in sorted(
-                (i for i, groups in enumerate(plan) if groups.parent == parent), key=lambda i: (-best[i], i)
-            )
-        ]
-        yield from (i for i in level if i is not None)
+        level = below = [i for parent in level for i in best_first if plan[i].parent == parent]
+        yield from below
 
 
 def at_or_below(plan: Sequence[Groups], operator: int) -> set[int]:

@@ -74,4 +74,4 @@ def _stay(query: JoinQuery, i: int) -> str:
         return f"kept {to_text(max(0, retention_us))}"
     if stream.count_window is not None:
         return f"kept for {stream.count_window.rows} rows of its {stream.count_window.per}"
-    return "kept until keys are closed" if query.promises else "kept for ever"
+    return "kept until keys are closed" if query.promises else "kept forever"

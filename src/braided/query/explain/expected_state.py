@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
-from braided.query.explain.warnings import for_ever
+from braided.query.errors import InvalidType, InvalidValue, require_stream
+from braided.query.explain.warnings import unlimited
 from braided.query.memory import LIVE_SHARE
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _expected(query: JoinQuery, i: int, rate: float | None, row_bytes: float | N
     if retention_us < INFINITE_US:
         kept_us = max(0, retention_us)
         rows, why = rate * (kept_us + late_us) / 1e6, f"{speed} for {to_text(kept_us)}{late}"
-    elif for_ever(query, i):
+    elif unlimited(query, i):
         end = " until keys are closed" if query.promises else ", and none is ever forgotten"
         return Expected(stream.name, None, None, f"{rate * _DAY_S:,.0f} rows more a day ({speed}){end}")
     else:
@@ -169,8 +169,7 @@ def _numbers(query: JoinQuery, option: str, given: Any, unit: str) -> Mapping[st
     if not isinstance(given, Mapping):
         raise InvalidType(f"explain: {option} must map streams to {unit}; got {given!r}")
     for name, value in given.items():
-        if name not in query.names:
-            raise UnknownName(f"explain: {option}: no stream {name!r}; {did_you_mean(name, query.names)}")
+        require_stream(name, query.names, f"explain: {option}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidType(f"explain: {option} of {name!r} must be a number ({unit}); got {value!r}")
         if not 0 <= value < math.inf:

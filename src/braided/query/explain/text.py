@@ -39,7 +39,7 @@ def explain(
         *_overload(query),
         *_memory(query),
         *(state.lines() if state else ()),
-        *(f"Warning: {said}." for said in (*warnings(query), *(state.warnings() if state else ()))),
+        *(f"Warning: {warning}." for warning in (*warnings(query), *(state.warnings() if state else ()))),
     ]
     return "\n".join(lines)
 
@@ -90,7 +90,7 @@ def _stay(query: JoinQuery, i: int) -> str:
         count = stream.count_window
         words.append(f"a row stays until {count.rows} newer rows of its {count.per} came")
     elif retention_us >= INFINITE_US:
-        words.append("a row stays until it can join no more" if query.promises else "a row stays for ever")
+        words.append("a row stays until it can join no more" if query.promises else "a row stays forever")
     if retention_us < INFINITE_US:
         words.append(f"a row is forgotten {to_text(max(0, retention_us))} after its {stream.time}")
     if query.windowed:

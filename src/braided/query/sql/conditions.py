@@ -10,6 +10,7 @@ stream may be met. Without a window a plain comparison of times is left to `wher
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +24,8 @@ from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
 
 Range: TypeAlias = tuple[int | None, int | None]  # from, to; None: open
+Linear: TypeAlias = Counter[str]  # a sum: how often each stream's time, and microseconds
+_US = ""
 _OPEN: Range = (None, None)
 _FLIPPED = {"GT": "LT", "GTE": "LTE"}
 
@@ -43,8 +46,8 @@ class Conjunct:
     @property
     def text(self) -> str:
         """As SQL over the streams' own names."""
-        said: str = self.node.sql(comments=False)
-        return f"({said})" if self.kind == "Or" else said
+        sql: str = self.node.sql(comments=False)
+        return f"({sql})" if self.kind == "Or" else sql
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,15 @@ class Names:
             place, table = _position(column, at), column.args.get("table")
             if table is None or column.args.get("db") or not column.name or column.name == "*":
                 text = "; a text has single quotes" if column.this.args.get("quoted") else ""
-                said = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
-                self._words.wrong(place, said)
+                message = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
+                self._words.wrong(place, message)
             stream = self.known(table.name, place)
             table.set("this", stream)
             table.set("quoted", stream in self._quoted)
 
 
-def conjuncts(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
-    """The conditions of a part of the text, with the streams' own names in them."""
+def split(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
+    """Yield the conditions of a part of the text, with the streams' own names in them."""
     waiting = [_parse(words, span)]
     names.rename(waiting[0], span[0])
     _check_read(words, waiting[0], span)
@@ -102,21 +105,21 @@ def conjuncts(words: Words, span: tuple[int, int], names: Names, *, joins: bool)
 
 
 def meaning(
-    words: Words, streams: Sequence[Stream], found: Sequence[Conjunct], given: Mapping[Pair, Range]
+    words: Words, streams: Sequence[Stream], conjuncts: Sequence[Conjunct], given: Mapping[Pair, Range]
 ) -> Meaning:
-    """Which columns are equal, how far times may be apart (`given` and found), and what else must hold."""
+    """Tell which columns are equal, how far times may be apart (`given`, too), and what else must hold."""
     times = {s.name: s.time for s in streams}
     order = {s.name: i for i, s in enumerate(streams)}
-    equal = [pair for c in found if (pair := _equality(c))]
-    left = [c for c in found if not _equality(c)]
+    equal = [pair for c in conjuncts if (pair := _equality(c))]
+    left = [c for c in conjuncts if not _equality(c)]
     bounds = dict(given)
     timed = [(c, _bounds(words, c, times, order)) for c in left]
-    for _, said in timed:
-        for pair, bound in said:
+    for _, ranges in timed:
+        for pair, bound in ranges:
             bounds[pair] = tighter(bounds.get(pair, _OPEN), bound)
     closed = {pair: _close(bound, pair, streams) for pair, bound in bounds.items()}
-    rest = [(c, said) for c, said in timed if not said or any(None in closed[pair] for pair, _ in said)]
-    where = " AND ".join(_checked(words, c, said) for c, said in rest)
+    rest = [(c, ranges) for c, ranges in timed if not ranges or any(None in closed[p] for p, _ in ranges)]
+    where = " AND ".join(_checked(words, c, ranges) for c, ranges in rest)
     within = {pair: (a, b) for pair, (a, b) in closed.items() if a is not None and b is not None}
     return Meaning(equal, within, where or None)
 
@@ -159,9 +162,9 @@ def _position(node: Any, otherwise: int) -> int:
     return min(starts, default=otherwise)
 
 
-def _equality(found: Conjunct) -> tuple[str, str] | None:
+def _equality(conjunct: Conjunct) -> tuple[str, str] | None:
     """The columns of two streams that a condition after ON says are equal."""
-    sides = (found.node.this, found.node.expression) if found.joins and found.kind == "EQ" else ()
+    sides = (conjunct.node.this, conjunct.node.expression) if conjunct.joins and conjunct.kind == "EQ" else ()
     if not sides or any(type(side).__name__ != "Column" for side in sides):
         return None
     if sides[0].table == sides[1].table:
@@ -171,65 +174,50 @@ def _equality(found: Conjunct) -> tuple[str, str] | None:
 
 
 def _bounds(
-    words: Words, found: Conjunct, times: Mapping[str, str | None], order: Mapping[str, int]
+    words: Words, conjunct: Conjunct, times: Mapping[str, str | None], order: Mapping[str, int]
 ) -> list[tuple[Pair, Range]]:
     """What a condition says about the times of two streams; nothing if it is about something else."""
-    node = found.node
-    if found.kind == "Between":
+    node = conjunct.node
+    if conjunct.kind == "Between":
         steps = [("LTE", node.args["low"], node.this), ("LTE", node.this, node.args["high"])]
-    elif found.kind in ("EQ", "LT", "LTE"):
-        steps = [(found.kind, node.this, node.expression)]
-    elif found.kind in _FLIPPED:
-        steps = [(_FLIPPED[found.kind], node.expression, node.this)]
+    elif conjunct.kind in ("EQ", "LT", "LTE"):
+        steps = [(conjunct.kind, node.this, node.expression)]
+    elif conjunct.kind in _FLIPPED:
+        steps = [(_FLIPPED[conjunct.kind], node.expression, node.this)]
     else:
         return []
-    said = []
+    ranges = []
     for kind, smaller, larger in steps:
-        less, more = (_linear(words, side, found.at, times) for side in (smaller, larger))
-        if less is None or more is None:
-            return []
-        bound = _bound(kind, less - more, order)
+        less, more = (_linear(words, side, conjunct.at, times) for side in (smaller, larger))
+        bound = _bound(kind, _minus(less, more), order)
         if bound is None:
             return []
-        said.append(bound)
-    return said
+        ranges.append(bound)
+    return ranges
 
 
-@dataclass(frozen=True)
-class _Linear:
-    """A sum of times, each once or its negative, and a duration."""
-
-    times: frozenset[tuple[str, int]]
-    us: int
-
-    def __sub__(self, other: _Linear) -> _Linear:
-        return self + -other
-
-    def __add__(self, other: _Linear) -> _Linear:
-        total = {stream: 0 for stream, _ in self.times | other.times}
-        for stream, sign in (*self.times, *other.times):
-            total[stream] += sign
-        return _Linear(frozenset((s, n) for s, n in total.items() if n), self.us + other.us)
-
-    def __neg__(self) -> _Linear:
-        return _Linear(frozenset((s, -n) for s, n in self.times), -self.us)
-
-
-def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> _Linear | None:
+def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> Linear | None:
     kind = type(node).__name__
     if kind == "Column":
-        stream, column = node.table, node.name
-        return _Linear(frozenset({(stream, 1)}), 0) if times[stream] == column else None
+        return Counter({node.table: 1}) if times[node.table] == node.name else None
     if kind == "Interval":
-        return _Linear(frozenset(), _interval_us(words, node, at))
-    if kind in ("Paren", "Neg"):
-        inner = _linear(words, node.this, at, times)
-        return inner and (-inner if kind == "Neg" else inner)
+        return Counter({_US: _interval_us(words, node, at)})
+    if kind == "Paren":
+        return _linear(words, node.this, at, times)
+    if kind == "Neg":
+        return _minus(Counter(), _linear(words, node.this, at, times))
     if kind in ("Add", "Sub"):
         left, right = (_linear(words, side, at, times) for side in (node.this, node.expression))
-        if left is not None and right is not None:
-            return left + right if kind == "Add" else left - right
+        return _minus(left, right if kind == "Sub" else _minus(Counter(), right))
     return None
+
+
+def _minus(left: Linear | None, right: Linear | None) -> Linear | None:
+    if left is None or right is None:
+        return None
+    difference = Counter(left)
+    difference.subtract(right)
+    return difference
 
 
 def _interval_us(words: Words, node: Any, at: int) -> int:
@@ -238,20 +226,20 @@ def _interval_us(words: Words, node: Any, at: int) -> int:
         words.wrong(
             _position(node, at), f"{node.sql()!r} is no INTERVAL '1 hour'; put a sign before INTERVAL"
         )
-    said = f"{number.name} {'' if unit is None else unit.name}".strip()
+    text = f"{number.name} {'' if unit is None else unit.name}".strip()
     try:
-        return to_us(said, owner="INTERVAL")
+        return to_us(text, owner="INTERVAL")
     except BraidedError as wrong:
         words.wrong(_position(node, at), str(wrong))
 
 
-def _bound(kind: str, difference: _Linear, order: Mapping[str, int]) -> tuple[Pair, Range] | None:
+def _bound(kind: str, difference: Linear | None, order: Mapping[str, int]) -> tuple[Pair, Range] | None:
     """`difference` is at most zero (or below it, or equal to it): what that says of two streams' times."""
-    signs = dict(difference.times)
-    if sorted(signs.values()) != [-1, 1]:
+    signs = {stream: n for stream, n in (difference or {}).items() if n and stream != _US}
+    if difference is None or sorted(signs.values()) != [-1, 1]:
         return None
     first, second = sorted(signs, key=lambda stream: order[stream])
-    most = -difference.us - (kind == "LT")
+    most = -difference[_US] - (kind == "LT")
     if kind == "EQ":
         exact = most * signs[second]
         return (first, second), (exact, exact)
@@ -275,25 +263,25 @@ def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
     return low, first_us if high is None else high
 
 
-def _checked(words: Words, found: Conjunct, said: Sequence[tuple[Pair, Range]]) -> str:
-    """The condition as `where` takes it; `said` is what it says about times, if not from both sides."""
-    text = found.text
-    if any(type(n).__name__ == "Interval" for n in found.node.walk()):
-        for (first, second), (low, _) in said:
+def _checked(words: Words, conjunct: Conjunct, ranges: Sequence[tuple[Pair, Range]]) -> str:
+    """The condition as `where` takes it; `ranges` are what it says about times, if not from both sides."""
+    text = conjunct.text
+    if any(type(n).__name__ == "Interval" for n in conjunct.node.walk()):
+        for (first, second), (low, _) in ranges:
             open_to = second if low is None else first
             words.wrong(
-                found.at,
+                conjunct.at,
                 f"{text!r} bounds {first} and {second} from one side only; bound the other side too, or give "
                 f"{open_to} a WINDOW",
             )
         words.wrong(
-            found.at,
+            conjunct.at,
             f"INTERVAL in {text!r}: it only goes with the TIME columns of two streams, compared by <= …",
         )
     try:
-        same = condition.parse(text) == condition.read(found.node, text)
+        same = condition.parse(text) == condition.read(conjunct.node, text)
     except BraidedError as wrong:
-        words.wrong(found.at, str(wrong))
+        words.wrong(conjunct.at, str(wrong))
     if not same:
-        words.wrong(found.at, f"{text!r} cannot be read back; write it with other words")
+        words.wrong(conjunct.at, f"{text!r} cannot be read back; write it with other words")
     return text

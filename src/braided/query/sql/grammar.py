@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from braided.query.errors import did_you_mean
-from braided.query.sql import options as sql_options
 from braided.query.sql.options import ENDS, OPTIONS, Pair
 from braided.query.sql.words import Word, Words
 
@@ -42,8 +41,8 @@ class Clauses:
     select: list[Item] | None
     sources: list[Source]
     where: tuple[int, int] | None = None
-    within: list[Pair] = field(default_factory=list)
-    ends: dict[str, tuple[Word, Any]] = field(default_factory=dict)  # MEMORY, OVERLOAD, PLAN, EMIT
+    within: list[tuple[Word, Pair]] = field(default_factory=list)
+    ends: dict[str, tuple[Word, Any]] = field(default_factory=dict)  # by the query's option
 
 
 _OUTER = "is not supported: a result has one row of every stream; write JOIN … ON …"
@@ -115,10 +114,7 @@ def _select(words: Words) -> list[Item] | None:
         if words.peek().upper == ",":
             words.wrong(words.peek(), "SELECT * is all columns already; leave out the others, or name all")
         return None
-    items = [_item(words)]
-    while words.accept(","):
-        items.append(_item(words))
-    return items
+    return words.listed(_item)
 
 
 def _item(words: Words) -> Item:
@@ -202,11 +198,9 @@ def _joined(words: Words) -> Source:
 def _names(words: Words) -> list[Word]:
     remedy = "write USING (column, …)"
     words.expect("(", remedy)
-    found = [words.name("a column after USING")]
-    while words.accept(","):
-        found.append(words.name("a column after USING"))
+    columns = words.listed(lambda words: words.name("a column after USING"))
     words.expect(")", remedy)
-    return found
+    return columns
 
 
 def _condition(words: Words, after: str) -> tuple[int, int]:
@@ -233,18 +227,20 @@ def _starts_clause(words: Words) -> bool:
 
 
 def _option(words: Words, source: Source) -> None:
-    said = words.read()
-    option = said.upper.lower()
+    word = words.read()
+    option = word.upper.lower()
     if option in source.options:
-        words.wrong(said, f"{said.upper} is given twice for stream {source.name.text!r}; leave one out")
-    source.options[option] = sql_options.option(words, said.upper)
+        words.wrong(word, f"{word.upper} is given twice for stream {source.name.text!r}; leave one out")
+    source.options[option] = OPTIONS[word.upper](words)
 
 
 def _end(words: Words, clauses: Clauses) -> None:
-    said = words.read()
-    if said.upper == "WITHIN":
-        clauses.within.append(sql_options.within(words, said))
-        return
-    if said.upper in clauses.ends:
-        words.wrong(said, f"{said.upper} is given twice; leave one out")
-    clauses.ends[said.upper] = (said, sql_options.end(words, said.upper))
+    word = words.read()
+    option, read = ENDS[word.upper]
+    value = read(words)
+    if isinstance(value, Pair):
+        clauses.within.append((word, value))
+    elif option in clauses.ends:
+        words.wrong(word, f"{word.upper} is given twice; leave one out")
+    else:
+        clauses.ends[option] = (word, value)

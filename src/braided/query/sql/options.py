@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -9,9 +10,6 @@ from braided.query.promises import Arrival, RangePunctuation
 from braided.query.sql.words import Word, Words
 from braided.query.windows import UNBOUNDED, CountWindow, Per
 
-_DURATIONS = {"LATENESS": "1 minute", "FRESHNESS": "2 hours"}
-OPTIONS = ("WINDOW", "TIME", *_DURATIONS, "PUNCTUATION", "UNIQUE", "ARRIVAL")
-ENDS = ("WITHIN", "MEMORY", "OVERLOAD", "PLAN", "EMIT")
 _BUDGETS: dict[
     str, tuple[str, str, int | str]
 ] = {  # the option, the word that follows, and an example: of a number, or of a text
@@ -28,25 +26,15 @@ _BUDGETS: dict[
 class Pair:
     """A WITHIN clause: how far apart (one duration, or from and to), and the two streams."""
 
-    at: Word
-    bound: tuple[str, ...]
+    bound: str | tuple[str, str]
     first: Word
     second: Word
 
 
-def option(words: Words, said: str) -> Any:
-    """The value of a stream's option."""
-    if said == "WINDOW":
-        return _window(words)
-    if said == "TIME":
-        return words.name("the time column after TIME").text
-    if said == "PUNCTUATION":
-        flag = words.name("a boolean column after PUNCTUATION").text
-        upto = words.name("a column after UPTO").text if words.accept("UPTO") else None
-        return flag if upto is None else RangePunctuation(flag, upto)
-    if said == "ARRIVAL":
-        return words.choice("ARRIVAL", [a.upper() for a in get_args(Arrival)])
-    return True if said == "UNIQUE" else words.quoted(said, _DURATIONS[said])
+def _punctuation(words: Words) -> str | RangePunctuation:
+    flag = words.name("a boolean column after PUNCTUATION").text
+    upto = words.name("a column after UPTO").text if words.accept("UPTO") else None
+    return flag if upto is None else RangePunctuation(flag, upto)
 
 
 def _window(words: Words) -> str | CountWindow:
@@ -64,33 +52,24 @@ def _window(words: Words) -> str | CountWindow:
     return CountWindow(rows, per=per)
 
 
-def end(words: Words, said: str) -> Any:
-    """The value of a clause at the end; streams in it are still words."""
-    if said == "MEMORY":
-        return words.quoted("MEMORY", "512 MB")
-    if said == "OVERLOAD":
-        return _overload(words)
-    return _plan(words) if said == "PLAN" else _emit(words)
-
-
-def within(words: Words, at: Word) -> Pair:
-    """A WITHIN clause."""
+def within(words: Words) -> Pair:
+    """Read a WITHIN clause."""
     low = words.quoted("WITHIN", "10 minutes")
     high = words.quoted("TO", "10 minutes") if words.accept("TO") else None
     remedy = "write WITHIN '10 minutes' BETWEEN orders AND payments"
     words.expect("BETWEEN", remedy)
     first = words.name("a stream after BETWEEN")
     words.expect("AND", remedy)
-    return Pair(at, (low,) if high is None else (low, high), first, words.name("a stream after AND"))
+    return Pair(low if high is None else (low, high), first, words.name("a stream after AND"))
 
 
 def _overload(words: Words) -> dict[str, Any]:
     budgets: dict[str, Any] = {}
     while words.peek().upper in _BUDGETS:
-        said = words.peek()
+        word = words.peek()
         option, value = _budget(words)
         if option in budgets:
-            words.wrong(said, f"OVERLOAD {said.upper} is given twice; leave one out")
+            words.wrong(word, f"OVERLOAD {word.upper} is given twice; leave one out")
         budgets[option] = value
     if not budgets:
         known = "PROBES 1000, TARGET BATCH '2 seconds' or STATE ROWS 1000"
@@ -99,9 +78,9 @@ def _overload(words: Words) -> dict[str, Any]:
 
 
 def _budget(words: Words) -> tuple[str, Any]:
-    said = words.read().upper
-    option, follows, example = _BUDGETS[said]
-    after = f"{said} {follows}".rstrip()
+    word = words.read().upper
+    option, follows, example = _BUDGETS[word]
+    after = f"{word} {follows}".rstrip()
     if follows:
         words.expect(follows, f"write {after} {example!r}")
     return option, words.number(after) if isinstance(example, int) else words.quoted(after, example)
@@ -132,3 +111,21 @@ def _node(words: Words, depth: int) -> list[Any]:
 def _emit(words: Words) -> bool:
     words.expect("PUNCTUATIONS", "write EMIT PUNCTUATIONS")
     return True
+
+
+OPTIONS: dict[str, Callable[[Words], Any]] = {  # behind a stream's name
+    "WINDOW": _window,
+    "TIME": lambda words: words.name("the time column after TIME").text,
+    "LATENESS": lambda words: words.quoted("LATENESS", "1 minute"),
+    "FRESHNESS": lambda words: words.quoted("FRESHNESS", "2 hours"),
+    "PUNCTUATION": _punctuation,
+    "UNIQUE": lambda _: True,
+    "ARRIVAL": lambda words: words.choice("ARRIVAL", [a.upper() for a in get_args(Arrival)]),
+}
+ENDS: dict[str, tuple[str, Callable[[Words], Any]]] = {  # at the end; streams in their values are still words
+    "WITHIN": ("within", within),
+    "MEMORY": ("memory", lambda words: {"limit": words.quoted("MEMORY", "512 MB")}),
+    "OVERLOAD": ("overload", _overload),
+    "PLAN": ("plan", _plan),
+    "EMIT": ("emit_punctuations", _emit),
+}

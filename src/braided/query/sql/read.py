@@ -24,11 +24,10 @@ from braided.query.durations import to_text, to_us
 from braided.query.errors import BraidedError, InvalidValue
 from braided.query.join_graph import JoinGraph, attributes
 from braided.query.join_query import JoinQuery
-from braided.query.memory import Memory
-from braided.query.overload import Overload
+from braided.query.parts import read_within
 from braided.query.plan_tree import Plan
 from braided.query.sql import grammar as sql_grammar
-from braided.query.sql.conditions import Meaning, Names, Range, conjuncts, meaning, tighter
+from braided.query.sql.conditions import Meaning, Names, Range, meaning, split, tighter
 from braided.query.sql.grammar import Clauses
 from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
@@ -54,33 +53,33 @@ def _query(words: Words, clauses: Clauses) -> JoinQuery:
     streams = [
         _made(words, source.name, Stream, source.name.text, **source.options) for source in clauses.sources
     ]
-    found = [
-        part
-        for source in clauses.sources
-        if source.on
-        for part in conjuncts(words, source.on, names, joins=True)
-    ]
-    if clauses.where:
-        found += conjuncts(words, clauses.where, names, joins=False)
-    said = meaning(words, streams, found, _within(words, clauses, names))
-    equal = [*_using(clauses), *said.equal]
-    _check_connected(words, clauses, equal, said)
+    spans = [*((source.on, True) for source in clauses.sources), (clauses.where, False)]
+    conditions = [c for span, joins in spans if span for c in split(words, span, names, joins=joins)]
+    meant = meaning(words, streams, conditions, _within(words, clauses, names))
+    equal = [*_using(clauses), *meant.equal]
+    _check_connected(words, clauses, equal, meant)
     keyed = _keyed(streams, equal)
-    options = {"select": _select(words, clauses, names), **_ends(words, clauses, names)}
+    ends = {option: value for option, (_, value) in clauses.ends.items()}
+    if isinstance(ends.get("plan"), list):
+        ends["plan"] = _plan(ends["plan"], names)
+    select = _select(words, clauses, names)
     try:
         return JoinQuery(
             keyed or streams,
             None if keyed or not equal else equal,
-            within={pair: (to_text(a), to_text(b)) for pair, (a, b) in said.within.items()} or None,
-            where=said.where,
-            **options,
+            within={pair: (to_text(a), to_text(b)) for pair, (a, b) in meant.within.items()} or None,
+            where=meant.where,
+            select=select,
+            **ends,
         )
     except BraidedError as wrong:
         words.wrong(_blamed(clauses, wrong), str(wrong))
 
 
 def _blamed(clauses: Clauses, wrong: BraidedError) -> Word | int:
-    """The stream that an error is about, or the beginning of the text."""
+    """The clause or the stream that an error is about, or the beginning of the text."""
+    if wrong.option in clauses.ends:
+        return clauses.ends[wrong.option][0]
     return next((source.name for source in clauses.sources if source.name.text == wrong.stream), 0)
 
 
@@ -114,21 +113,16 @@ def _names(words: Words, clauses: Clauses) -> Names:
 
 
 def _within(words: Words, clauses: Clauses, names: Names) -> dict[Pair, Range]:
-    """The bounds of WITHIN clauses, streams in order."""
+    """Return the bounds of WITHIN clauses, streams in order."""
     order = [source.name.text for source in clauses.sources]
     bounds: dict[Pair, Range] = {}
-    for said in clauses.within:
-        first, second = names.stream(said.first), names.stream(said.second)
-        ends = [_made(words, said.at, to_us, text, owner="WITHIN") for text in said.bound]
-        low, high = (-ends[0], ends[0]) if len(ends) == 1 else ends
-        if first == second:
-            words.wrong(said.second, f"WITHIN needs two different streams; got {first!r} twice")
-        if low > high:
-            words.wrong(said.at, f"WITHIN: from must not be above to; got {to_text(low)} to {to_text(high)}")
-        if order.index(first) > order.index(second):
-            first, second, low, high = second, first, -high, -low
-        pair = first, second
-        bounds[pair] = tighter(bounds.get(pair, (low, high)), (low, high))
+    for word, clause in clauses.within:
+        streams = names.stream(clause.first), names.stream(clause.second)
+        if streams[0] == streams[1]:
+            words.wrong(clause.second, f"WITHIN needs two different streams; got {streams[0]!r} twice")
+        for pair, texts in _made(words, word, read_within, [(streams, clause.bound)], order) or ():
+            low, high = map(to_us, texts)
+            bounds[pair] = tighter(bounds.get(pair, (low, high)), (low, high))
     return bounds
 
 
@@ -142,12 +136,14 @@ def _using(clauses: Clauses) -> list[tuple[str, str]]:
     ]
 
 
-def _check_connected(words: Words, clauses: Clauses, equal: Sequence[tuple[str, str]], said: Meaning) -> None:
+def _check_connected(
+    words: Words, clauses: Clauses, equal: Sequence[tuple[str, str]], meant: Meaning
+) -> None:
     """Raise if equalities join some streams and not others; without any, `where` must say what joins."""
     streams = [source.name for source in clauses.sources]
     joined = JoinGraph(attributes(equal)).connected([s.text for s in streams])
     apart = next((s for s in streams if s.text not in joined), None)
-    if apart is not None and (equal or said.where is None):
+    if apart is not None and (equal or meant.where is None):
         words.wrong(
             apart,
             f"no equality joins stream {apart.text!r} with {', '.join(map(repr, joined))}; add one after ON, "
@@ -175,21 +171,6 @@ def _select(words: Words, clauses: Clauses, names: Names) -> dict[str, str] | No
             words.wrong(item.name, f"two columns are called {item.name.text!r}; rename one of them with AS")
         chosen[item.name.text] = f"{names.stream(item.stream)}.{item.column.text}"
     return chosen
-
-
-def _ends(words: Words, clauses: Clauses, names: Names) -> dict[str, Any]:
-    """The options that stand at the end of a query."""
-    made: dict[str, Any] = {}
-    for said, value in clauses.ends.values():
-        if said.upper == "MEMORY":
-            made["memory"] = _made(words, said, Memory, value)
-        elif said.upper == "OVERLOAD":
-            made["overload"] = _made(words, said, Overload, **value)
-        elif said.upper == "PLAN":
-            made["plan"] = value if isinstance(value, str) else _plan(value, names)
-        else:
-            made["emit_punctuations"] = True
-    return made
 
 
 def _plan(node: list[Any], names: Names) -> Plan:

@@ -6,13 +6,14 @@ Words come from sqlglot's tokenizer, so that texts, quoted names and comments ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 from braided.query.condition import sqlglot
 from braided.query.errors import InvalidType, InvalidValue, did_you_mean
 
+T = TypeVar("T")
 Kind = Literal["word", "name", "text", "number", "sign", "end"]
 _KINDS: dict[str, Kind] = {"STRING": "text", "NUMBER": "number", "IDENTIFIER": "name"}
 # texts, quoted names and comments; what opens one of them and is left over is not closed
@@ -56,7 +57,7 @@ class Words:
 
     def accept(self, *upper: str) -> Word | None:
         """The next words if they are these, else None, and nothing is read."""
-        if any(self.peek(i).upper != said for i, said in enumerate(upper)):
+        if any(self.peek(i).upper != word for i, word in enumerate(upper)):
             return None
         return [self.read() for _ in upper][-1]
 
@@ -94,6 +95,13 @@ class Words:
             self.wrong(word, f"{after} must be {' or '.join(names)}; got {word.shown}; {hint}")
         return word.upper.lower()
 
+    def listed(self, read: Callable[[Words], T]) -> list[T]:
+        """What `read` reads, as often as a comma follows."""
+        items = [read(self)]
+        while self.accept(","):
+            items.append(read(self))
+        return items
+
     def dotted(self) -> bool:
         """Whether the next word is part of a name such as orders.window, or of :limit."""
         before = self._words[self._at - 1].text if self._at else ""
@@ -119,28 +127,30 @@ def _tokens(text: str) -> list[Word]:
         raise InvalidType(f"sql must be a query as text; got {text!r}")
     package = sqlglot("sql")
     try:
-        found = package.tokenize(text)
+        tokens = package.tokenize(text)
     except package.errors.SqlglotError:
         raise _not_closed(text) from None
     end = len(text.rstrip())
-    return [*(_word(token, text) for token in found), Word("end", "", "", end, end)]
+    return [*(_word(token, text) for token in tokens), Word("end", "", "", end, end)]
 
 
 def _not_closed(text: str) -> InvalidValue:
     """The error about a text that cannot be cut into words."""
-    found = next((m for m in _QUOTED.finditer(text) if m["open"]), None)
-    if found is None:
+    opening = next((m for m in _QUOTED.finditer(text) if m["open"]), None)
+    if opening is None:
         return _error(text, 0, "this cannot be read; look for a quote that is not closed")
-    what = "a comment" if found["open"] == "/*" else f"a quote ({found['open']})"
-    return _error(text, found.start(), f"{what} that is not closed; close it, or look for one missing before")
+    what = "a comment" if opening["open"] == "/*" else f"a quote ({opening['open']})"
+    return _error(
+        text, opening.start(), f"{what} that is not closed; close it, or look for one missing before"
+    )
 
 
 def _word(token: Any, text: str) -> Word:
     written = text[token.start : token.end + 1]
-    said = " ".join(written.split())
+    joined = " ".join(written.split())
     kind = _KINDS.get(token.token_type.name)
     if kind is None:
-        kind = "word" if said.replace(" ", "").isidentifier() else "sign"
-    upper = said.upper() if kind in ("word", "sign") else ""
+        kind = "word" if joined.replace(" ", "").isidentifier() else "sign"
+    upper = joined.upper() if kind in ("word", "sign") else ""
     plain = token.token_type.name == "VAR"
     return Word(kind, token.text, upper, token.start, token.end + 1, plain)

@@ -23,7 +23,6 @@ def preload() -> None:
         "braided.spark.wire.pack",
         "braided.spark.processor",
         "braided.spark.wire.repack",
-        "braided.spark.wire.unpack",
     ):
         importlib.import_module(module)
     warm_up()

@@ -12,10 +12,9 @@ partition: a punctuation holds for what comes behind it, so rows stay in the ord
 from __future__ import annotations
 
 import os
-from abc import ABC
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyarrow import fs
@@ -24,15 +23,8 @@ from pyspark.sql.types import StructType
 
 from braided.local.xml_stream import XmlRows
 from braided.query.errors import InvalidType, InvalidValue
+from braided.spark.sources.limits import LIMITED, LimitedReader, ReadAllAvailable, ReadLimit, ReadMaxFiles
 from braided.spark.wire.schemas import in_arrow
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
-else:
-    try:
-        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-    except ModuleNotFoundError:  # Spark 4.0 and 4.1 have no limits: a batch is all there is
-        SupportsTriggerAvailableNow = ABC
 
 Sizes = dict[str, int]  # bytes of files by name, in the order of names
 
@@ -66,13 +58,6 @@ class XmlSource(DataSource):
         return XmlStreamReader(form, _max_files(self.options))
 
 
-class XmlFiles(InputPartition):
-    """Files that one task reads, one after the other."""
-
-    def __init__(self, sizes: Sizes) -> None:
-        self.sizes = sizes
-
-
 @dataclass(frozen=True)
 class Folder:
     """Files on any file system Arrow knows: one, or all in a folder but those with `.` or `_` in front."""
@@ -84,11 +69,10 @@ class Folder:
         """The files there now."""
         system, root = _located(self.path)
         infos = system.get_file_info(fs.FileSelector(root))
-        found = {info.base_name: info.size for info in infos if info.type == fs.FileType.File}
-        return {name: found[name] for name in sorted(found) if self._wants(name)}
-
-    def _wants(self, name: str) -> bool:
-        return name[0] not in "._" if self.only is None else name == self.only
+        files = sorted((info.base_name, info.size) for info in infos if info.type == fs.FileType.File)
+        if self.only is not None:
+            return {name: size for name, size in files if name == self.only}
+        return {name: size for name, size in files if name[0] not in "._"}
 
     def open(self, name: str, size_bytes: int) -> pa.NativeFile:
         """A file for reading; it must be as long as when it was found."""
@@ -119,18 +103,17 @@ class XmlFormat:
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, with the schema's columns in their order."""
-        assert isinstance(partition, XmlFiles)
-        for name, size_bytes in partition.sizes.items():
+        for name, size_bytes in partition.value.items():
             with self.folder.open(name, size_bytes) as file:
                 for batch in self.rows(name).read(file):
                     columns = [batch.column(field.name) for field in self.schema]
                     yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def partitions(self, files: Sizes) -> list[XmlFiles]:
+    def partitions(self, files: Sizes) -> list[InputPartition]:
         """One for all files if their order counts, else one a file."""
         if self.punctuation is not None:
-            return [XmlFiles(files)] if files else []
-        return [XmlFiles({name: size}) for name, size in files.items()]
+            return [InputPartition(files)] if files else []
+        return [InputPartition({name: size}) for name, size in files.items()]
 
 
 class XmlReader(DataSourceReader):
@@ -139,16 +122,16 @@ class XmlReader(DataSourceReader):
     def __init__(self, form: XmlFormat) -> None:
         self._form = form
 
-    def partitions(self) -> list[XmlFiles]:
+    def partitions(self) -> list[InputPartition]:
         """Always at least one, as Spark wants it."""
-        return self._form.partitions(self._form.folder.sizes()) or [XmlFiles({})]
+        return self._form.partitions(self._form.folder.sizes()) or [InputPartition({})]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """A partition's rows."""
         return self._form.batches(partition)
 
 
-class XmlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class XmlStreamReader(DataSourceStreamReader, LimitedReader):
     """Files as they come.
 
     An offset is `{"last": the last name read, "read": how many files so far, "files": {name: bytes} of the
@@ -166,8 +149,6 @@ class XmlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What `maxFilesPerTrigger` says."""
-        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles  # noqa: PLC0415
-
         return ReadAllAvailable() if self._max_files is None else ReadMaxFiles(self._max_files)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -191,7 +172,7 @@ class XmlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "files": {name: waiting[name] for name in new},
         }
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[XmlFiles]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The files between two offsets."""
         files: Sizes = end["files"]
         _refuse_late(sum(n <= start["last"] and n not in start["files"] for n in files), start["last"])
@@ -232,9 +213,10 @@ def _folder(path: str | None) -> Folder:
     kind = system.get_file_info(root).type
     if kind == fs.FileType.NotFound:
         raise InvalidValue(f"path must be there; got {path!r}, which is not")
+    full = path if ":/" in path else root
     if kind == fs.FileType.Directory:
-        return Folder(path if ":/" in path else root)
-    return Folder((path if ":/" in path else root).rpartition("/")[0], only=root.rpartition("/")[2])
+        return Folder(full)
+    return Folder(full.rpartition("/")[0], only=root.rpartition("/")[2])
 
 
 def _located(path: str) -> tuple[fs.FileSystem, str]:
@@ -254,6 +236,6 @@ def _max_files(options: Mapping[str, str]) -> int | None:
         return None
     if not text.isdecimal() or int(text) < 1:
         raise InvalidValue(f"maxFilesPerTrigger must be a whole number of at least 1; got {text!r}")
-    if SupportsTriggerAvailableNow is ABC:
+    if not LIMITED:
         raise InvalidValue("maxFilesPerTrigger needs Spark 4.2 or later; leave it out")
     return int(text)

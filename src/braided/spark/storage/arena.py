@@ -27,7 +27,6 @@ so the next batch rebuilds.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import mmap
 import os
@@ -49,7 +48,7 @@ from braided.engine.sides.columns import Allocate
 from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw
 from braided.engine.sides.payload import Chunk
 from braided.engine.sides.side import Mark, Reason, SideState
-from braided.spark.plan import ArenaPlan
+from braided.spark.plan import JoinPlan
 from braided.spark.storage.folders import bucket_folder
 
 FORMAT = 7
@@ -58,11 +57,11 @@ _HEADER, _LOCK = "header", "lock"
 
 @dataclass
 class Arena:
-    """One bucket's folder, held by this task; `folder` is None if it cannot be used."""
+    """One bucket's folder, held by this task."""
 
-    folder: Folder | None
+    folder: Folder
     fingerprint: str
-    _lock: int | None = None
+    _lock: int
     _serial: int = 0
     _files: dict[int, tuple[weakref.ref[Any], str]] = field(default_factory=dict)
     _seals: dict[str, list[int]] = field(default_factory=dict)  # of files with rows: size and checksum
@@ -71,8 +70,6 @@ class Arena:
         """Where the arrays of a stream are made."""
 
         def make(name: str, length: int, dtype: Any) -> npt.NDArray[Any]:
-            if self.folder is None:
-                return np.empty(length, dtype)
             try:
                 return self._map(self._name(stream, name), length, dtype, create=True)
             except OSError:  # no room left: go on in memory
@@ -82,8 +79,6 @@ class Arena:
 
     def load(self, engine: Engine, token: str) -> bool:
         """Bring an engine to the state that belongs to the token; whether that was possible."""
-        if self.folder is None:
-            return False
         header = self._header()
         known = header is not None and header["fingerprint"] == self.fingerprint
         if header is None or not known or token not in (header["token"], header["previous_token"]):
@@ -95,8 +90,8 @@ class Arena:
             sides = {side.name: side for side in engine.tree.sides.values()}
             if sides.keys() != header["sides"].keys():
                 raise ValueError("the folder belongs to another plan")
-            for name, said in header["sides"].items():
-                self._thaw(sides[name], said)
+            for name, saved in header["sides"].items():
+                self._thaw(sides[name], saved)
             if token != header["token"]:
                 self._undo(sides, header["previous"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
@@ -106,15 +101,12 @@ class Arena:
 
     def save(self, engine: Engine, token: str, previous_token: str) -> None:
         """Leave the engine for the next task; if there is no room, leave nothing."""
-        if self.folder is None:
-            return
         try:
             self._write(engine, token, previous_token)
         except OSError:
             self.clear()
 
     def _write(self, engine: Engine, token: str, previous_token: str) -> None:
-        assert self.folder is not None
         tree = engine.tree
         sides = {side.name: self._freeze(side) for side in tree.sides.values()}
         previous = {tree.sides[node].name: self._mark(tree.sides[node], m) for node, m in tree.marks.items()}
@@ -133,22 +125,18 @@ class Arena:
 
     def clear(self) -> None:
         """Forget whatever is there."""
-        if self.folder is not None:
-            with contextlib.suppress(OSError):  # the whole folder may have been swept
-                self._remove_all_but({_LOCK})
-            self._files.clear()
+        with contextlib.suppress(OSError):  # the whole folder may have been swept
+            self._remove_all_but({_LOCK})
+        self._files.clear()
 
     def close(self) -> None:
         """Let others have it."""
-        if self._lock is not None and self.folder is not None:
-            os.close(self._lock)
-            self.folder.close()
-            self._lock = None
+        os.close(self._lock)
+        self.folder.close()
 
     # parts
 
     def _header(self) -> dict[str, Any] | None:
-        assert self.folder is not None
         try:
             data = self.folder.read(_HEADER)
             if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
@@ -164,7 +152,6 @@ class Arena:
 
     def _map(self, name: str, length: int, dtype: Any, *, create: bool) -> npt.NDArray[Any]:
         """An array in a file of the folder."""
-        assert self.folder is not None
         size = max(1, length * np.dtype(dtype).itemsize)
         flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
         file = self.folder.open(name, flags)
@@ -203,12 +190,10 @@ class Arena:
         return placed
 
     def _mark(self, side: SideState, mark: Mark) -> dict[str, Any]:
-        said = {f.name: getattr(mark, f.name) for f in dataclasses.fields(mark) if f.name != "chunks"}
-        return {**said, "chunks": [self._chunk(side.name, chunk) for chunk in mark.chunks]}
+        return {**vars(mark), "chunks": [self._chunk(side.name, chunk) for chunk in mark.chunks]}
 
     def _chunk(self, stream: str, chunk: Chunk) -> list[Any]:
         """A chunk's place; it is written when it is first asked for."""
-        assert self.folder is not None
         if chunk.file is None:
             name = self._name(stream, "rows")
             file = self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -221,21 +206,20 @@ class Arena:
 
     def _mapped(self, name: str) -> pa.Buffer:
         """A file, to be read."""
-        assert self.folder is not None
         file = self.folder.open(name, os.O_RDONLY)
         try:
             return pa.py_buffer(mmap.mmap(file, 0, prot=mmap.PROT_READ))
         finally:
             os.close(file)
 
-    def _thaw(self, side: SideState, said: dict[str, Any]) -> None:
+    def _thaw(self, side: SideState, saved: dict[str, Any]) -> None:
         arrays = {}
-        for what, (name, length, dtype, total) in said["arrays"].items():
+        for what, (name, length, dtype, total) in saved["arrays"].items():
             arrays[what] = self._map(name, length, np.dtype(dtype), create=False)
-            if _sum(what, arrays[what], said["side"]) != total:
+            if _sum(what, arrays[what], saved["side"]) != total:
                 raise ValueError(f"{name} is damaged")
-        chunks = [self._read(side, *chunk) for chunk in said["chunks"]]
-        thaw(side, said["side"], arrays, chunks)
+        chunks = [self._read(side, *chunk) for chunk in saved["chunks"]]
+        thaw(side, saved["side"], arrays, chunks)
 
     def _read(self, side: SideState, start: int, name: str, rows: int, seal: list[int]) -> Chunk:
         data = self._mapped(name)
@@ -250,21 +234,20 @@ class Arena:
 
     def _undo(self, sides: Mapping[str, SideState], previous: Mapping[str, dict[str, Any]]) -> None:
         """Take the last batch back."""
-        for name, said in previous.items():
-            chunks = tuple(self._read(sides[name], *chunk) for chunk in said.pop("chunks"))
-            sides[name].undo(Mark(**said, chunks=chunks))
+        for name, saved in previous.items():
+            chunks = tuple(self._read(sides[name], *chunk) for chunk in saved.pop("chunks"))
+            sides[name].undo(Mark(**saved, chunks=chunks))
 
     def _sweep(self, header: dict[str, Any]) -> None:
         """Remove files that neither the state now nor the one before needs."""
         needed = {_LOCK}
-        for said in header["sides"].values():
-            needed |= {name for name, *_ in said["arrays"].values()}
-        for said in (*header["sides"].values(), *header["previous"].values()):
-            needed |= {name for _, name, *_ in said["chunks"]}
+        for side in header["sides"].values():
+            needed |= {name for name, *_ in side["arrays"].values()}
+        for side in (*header["sides"].values(), *header["previous"].values()):
+            needed |= {name for _, name, *_ in side["chunks"]}
         self._remove_all_but(needed)
 
     def _remove_all_but(self, needed: set[str]) -> None:
-        assert self.folder is not None
         for name in self.folder.names():
             if name not in needed:
                 self.folder.remove(name)
@@ -281,7 +264,7 @@ def _sum(what: str, array: npt.NDArray[Any], numbers: Mapping[str, int]) -> int:
 
 
 def _moved(engine: Engine) -> bool:
-    """Whether this batch cannot be undone: something was made anew, or rows were purged."""
+    """Whether this batch cannot be undone: something was made again, or rows were purged."""
     sides = engine.tree.sides.values()
     return bool(engine.tree.rebuilt) or any(
         side.purges and (side.renumbered or side.forgotten[Reason.PURGE] or side.forgotten[Reason.FLUSH])
@@ -289,15 +272,19 @@ def _moved(engine: Engine) -> bool:
     )
 
 
-def open_arena(plan: ArenaPlan, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Arena:
-    """The folder of a bucket, if it can be had: switched on, and not held by another attempt."""
-    if not plan.enabled:
-        return Arena(None, fingerprint)
+def open_arena(plan: JoinPlan, query_id: str, bucket: int) -> Arena | None:
+    """The folder of a bucket, if it can be had: switched on, and not held by another attempt.
+
+    Engines with count windows are rebuilt: their state is small, and they wait with rows.
+    """
+    if not plan.arena.enabled or plan.query.counts:
+        return None
+    fingerprint = plan.query.fingerprint()
     try:
-        folder = bucket_folder(plan.application, query_id, fingerprint, bucket, stage)
+        folder = bucket_folder(plan.arena.application, query_id, fingerprint, bucket, plan.stage.number)
         return Arena(folder, fingerprint, folder.lock(_LOCK))
     except OSError:
-        return Arena(None, fingerprint)
+        return None
 
 
 def new_token() -> str:

@@ -2,7 +2,7 @@
 
 Rows that expire go from the front, and a chunk is removed once all of its rows are gone. Where rows may go by
 key (`SideState.purges`), a chunk also says which of its rows have gone: its `start` is the position of its
-first row in the side. A side that gives its rows new positions is written anew.
+first row in the side. A side that gives its rows new positions is written again.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class Chunks:
                 self._append(chunks, *_since(rows, oldest))
         self.remove(chunks, gone)
 
-    def remove(self, chunks: list[Chunk], gone: Sequence[Chunk]) -> None:
-        """Forget some of the chunks."""
+    def remove(self, chunks: list[Chunk], gone: Sequence[Chunk] | None = None) -> None:
+        """Forget some of the chunks; all of them if it is not said which."""
+        gone = list(chunks) if gone is None else gone
+        self.drop(chunk.number for chunk in gone)
         for chunk in gone:
-            self._state.remove_chunk(chunk.number)
             chunks.remove(chunk)
 
     def load(
@@ -81,7 +82,7 @@ class Chunks:
     def _keep_by_position(self, chunks: list[Chunk], entered: int, side: SideState, oldest: int) -> None:
         """The same for a side whose rows go by key, too; the batch's rows lie from `entered` on."""
         if side.renumbered:
-            self.remove(chunks, list(chunks))
+            self.remove(chunks)
             entered = side.first
         self._append_from(chunks, side, entered)
         flags = side.columns.held("gone")
@@ -100,23 +101,20 @@ class Chunks:
     def _append_from(self, chunks: list[Chunk], side: SideState, position: int) -> None:
         at = max(position, side.first)
         for rows in side.contents(at, purged=True):
-            written = len(chunks)
-            self._append(chunks, rows.batch, rows.times if rows.ends is None else rows.ends)
-            for chunk in chunks[written:]:
-                chunk.start = at
-                at += chunk.rows
+            self._append(chunks, rows.batch, _lasting(rows), at)
+            at += len(rows)
 
     def _crowded(self, chunks: Sequence[Chunk], gone: Sequence[Chunk], live: int) -> bool:
         """Whether chunks are too many, or hold more than twice what is needed."""
         stored = sum(c.rows for c in chunks) - sum(c.rows for c in gone)
         return len(chunks) - len(gone) > _MOST_CHUNKS or stored > 2 * live + _REWRITE_ROWS
 
-    def _append(self, chunks: list[Chunk], batch: pa.RecordBatch, lasting: Int64s) -> None:
+    def _append(self, chunks: list[Chunk], batch: pa.RecordBatch, lasting: Int64s, at: int = 0) -> None:
         start = 0
         for piece in blobs.bounded(batch):
             newest = int(lasting[start : start + piece.num_rows].max())
             data = blobs.encode(piece, compressed=True)
-            chunks.append(Chunk(self.put(data), piece.num_rows, newest, len(data)))
+            chunks.append(Chunk(self.put(data), piece.num_rows, newest, len(data), at + start))
             start += piece.num_rows
 
     def drop(self, numbers: Iterable[int]) -> None:
@@ -132,9 +130,13 @@ class Chunks:
         return number
 
 
+def _lasting(rows: Rows) -> Int64s:
+    return rows.times if rows.ends is None else rows.ends
+
+
 def _since(rows: Rows, oldest: int) -> tuple[pa.RecordBatch, Int64s]:
     """The rows that are still needed after their own batch, and how long each lasts."""
-    lasting = rows.times if rows.ends is None else rows.ends
+    lasting = _lasting(rows)
     alive = lasting >= oldest
     if alive.all():
         return rows.batch, lasting

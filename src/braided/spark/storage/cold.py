@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -28,30 +28,21 @@ from braided.spark.wire import blobs
 class ColdPiece:
     """Rows of one group and input, by number of chunk; they die when the watermark has passed `dies_us`."""
 
-    chunks: tuple[int, ...]
+    chunks: list[int]
     rows: int
     dies_us: int
     size: int
 
-    @classmethod
-    def of(cls, place: list[Any]) -> ColdPiece:
-        """From plain numbers, as `ColdGroups.place` gives them."""
-        chunks, *numbers = place
-        return cls(tuple(chunks), *numbers)
-
 
 def cold_pieces(meta: Meta) -> dict[str, list[ColdPiece]]:
     """What a bucket has in cold groups, by stream or intermediate."""
-    found: dict[str, list[ColdPiece]] = {}
-    spilled = meta.numbers.get("features", {}).get("spill", {})
-    if "pieces" not in spilled:
-        return found
-    tree: Any = as_tuples(meta.numbers["plan"])
-    for node, groups in zip(operators(tree), spilled["pieces"], strict=False):
+    by_input: dict[str, list[ColdPiece]] = {}
+    tree: Any = as_tuples(meta.numbers.get("plan", []))
+    for node, groups in zip(operators(tree), meta.spilled.get("pieces", ()), strict=False):
         for _, inputs, _ in groups:
-            for child, pieces in zip(node, inputs, strict=True):
-                found.setdefault(label(child), []).extend(ColdPiece.of(p) for p in pieces)
-    return found
+            for child, places in zip(node, inputs, strict=True):
+                by_input.setdefault(label(child), []).extend(ColdPiece(*place) for place in places)
+    return by_input
 
 
 class ColdGroups:
@@ -68,20 +59,18 @@ class ColdGroups:
     def _pieces(self, rows: Rows, bounds: Int64s, ends_us: Int64s | None) -> Iterator[ColdPiece]:
         batch = described(rows)
         for low, high in itertools.pairwise(bounds.tolist()):
-            data = [blobs.encode(b, compressed=True) for b in blobs.bounded(batch.slice(low, high - low))]
+            data = list(blobs.encoded(batch.slice(low, high - low), compressed=True))
             size = sum(map(len, data))
             self.bytes += size
-            yield ColdPiece(
-                tuple(self._chunks.put(d) for d in data), high - low, latest(ends_us, low, high), size
-            )
+            yield ColdPiece([self._chunks.put(d) for d in data], high - low, latest(ends_us, low, high), size)
 
     def read(self, pieces: Iterable[ColdPiece]) -> dict[ColdPiece, Rows]:
         """The rows of some pieces; a damaged chunk raises."""
-        found = {}
-        for piece in pieces:
-            batches = [self._chunks.load(number, "a cold group") for number in piece.chunks]
-            found[piece] = read_rows(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
-        return found
+        return {piece: read_rows(self._read(piece)) for piece in pieces}
+
+    def _read(self, piece: ColdPiece) -> pa.RecordBatch:
+        batches = [self._chunks.load(number, "a cold group") for number in piece.chunks]
+        return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
 
     def drop(self, pieces: Iterable[ColdPiece]) -> None:
         """Pieces are needed no more."""
@@ -91,11 +80,11 @@ class ColdGroups:
 
     def place(self, piece: ColdPiece) -> list[Any]:
         """Where a piece lies, as plain numbers."""
-        return [list(piece.chunks), piece.rows, piece.dies_us, piece.size]
+        return list(astuple(piece))
 
     def found(self, place: list[Any]) -> ColdPiece:
         """The piece that lies there."""
-        piece = ColdPiece.of(place)
+        piece = ColdPiece(*place)
         self.bytes += piece.size
         return piece
 

@@ -66,24 +66,24 @@ def application_folder(application: str) -> Folder:
 @functools.cache
 def remove_at_exit(application: str) -> None:
     """When this process ends, remove the application's folder from this machine."""
-    me = os.getpid()
 
     def remove() -> None:
-        for base in _roots() if os.getpid() == me else ():  # not in a forked child
+        for base in _roots():
             base.remove(application)
 
-    atexit.register(remove)
+    _at_exit(remove)
 
 
 def remove_at_daemons_exit() -> None:
     """When this process, the parent of an executor's Python workers, ends, remove what they left."""
-    me, executor = os.getpid(), os.getppid()
+    executor = os.getppid()
+    _at_exit(lambda: _sweep(lambda owner: owner == executor))
 
-    def remove() -> None:
-        if os.getpid() == me:  # not in a forked worker
-            _sweep(lambda owner: owner == executor)
 
-    atexit.register(remove)
+def _at_exit(remove: Callable[[], None]) -> None:
+    """Call it when this process ends, not when a forked child does."""
+    me = os.getpid()
+    atexit.register(lambda: remove() if os.getpid() == me else None)
 
 
 def sweep_dead() -> None:
@@ -163,20 +163,18 @@ def _sweep(dead: Callable[[int], bool]) -> None:
 def _owner(base: Folder, application: str) -> int:
     """The process that an application's folder belongs to; 0 if that cannot be read from what is there."""
     with base.child(application, make=False) as folder:
-        said = folder.read(_OWNER)
-    return int(said) if said.isdigit() and len(said) < 10 else 0
+        owner = folder.read(_OWNER)
+    return int(owner) if owner.isdigit() and len(owner) < 10 else 0
 
 
 def _alive(process: int) -> bool:
-    if not process:
-        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:
-        return True
-    return True
+    except OSError:  # somebody else's
+        pass
+    return process > 0
 
 
 def _executor() -> int:

@@ -59,14 +59,13 @@ def read_parts(source: Chunks, meta: Meta) -> dict[str, Part]:
 def write_parts(target: Chunks, meta: Meta, state: EngineState) -> None:
     """Write what is new, and remove parts that are no more."""
     written = {n: p for n, p in state.parts.items() if isinstance(p, Held) or p.batches}
-    for name in [name for name in meta.parts if name not in written]:
-        target.remove(meta.parts[name], list(meta.parts[name]))
-        del meta.parts[name]
+    for name in meta.parts.keys() - written.keys():
+        target.remove(meta.parts.pop(name))
     for name, part in written.items():
         chunks = meta.parts.setdefault(name, [])
         if isinstance(part, Held):
             if part.mark is None:
-                target.remove(chunks, list(chunks))
+                target.remove(chunks)
             target.keep(chunks, part)
         else:
             _write_whole(target, chunks, part)
@@ -77,6 +76,6 @@ def _write_whole(target: Chunks, chunks: list[Chunk], part: Part) -> None:
     data = [blobs.encode(batch, compressed=True) for batch in part.batches]
     if [target.bytes_of(chunk) for chunk in chunks] == data:
         return
-    target.remove(chunks, list(chunks))
-    rows = [batch.num_rows for batch in part.batches]
-    chunks += [Chunk(target.put(d), n, 0, len(d)) for d, n in zip(data, rows, strict=True)]
+    target.remove(chunks)
+    for encoded, batch in zip(data, part.batches, strict=True):
+        chunks.append(Chunk(target.put(encoded), batch.num_rows, 0, len(encoded)))

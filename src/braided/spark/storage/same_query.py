@@ -50,8 +50,7 @@ def _check_types(meta: Meta, plan: JoinPlan) -> None:
 
 def check_cold(meta: Meta, plan: JoinPlan) -> None:
     """Raise if cold groups of the checkpoint cannot be used as the join is asked for now."""
-    spilled = meta.numbers.get("features", {}).get("spill", {})
-    check_on_disk(spilled, plan.query.memory, same_plan=same_plan(meta, plan))
+    check_on_disk(meta.spilled, plan.query.memory, same_plan=same_plan(meta, plan))
 
 
 def same_plan(meta: Meta, plan: JoinPlan) -> bool:

@@ -9,11 +9,10 @@ chunk is removed whole once all its rows have expired.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
 from typing import Any, Protocol
 
-from braided.engine.state import FORMAT, rows_of_stream
+from braided.engine.state import FORMAT, EngineState
 from braided.query.durations import to_us
 from braided.query.errors import InvalidValue
 
@@ -23,23 +22,18 @@ class State(Protocol):
 
     def get_meta(self) -> bytes | None:
         """The small value, if there is one."""
-        ...
 
     def put_meta(self, data: bytes) -> None:
         """Write the small value."""
-        ...
 
     def get_chunk(self, number: int) -> bytes | None:
         """A chunk's bytes, if it is there."""
-        ...
 
     def put_chunk(self, number: int, data: bytes) -> None:
         """Write a chunk."""
-        ...
 
     def remove_chunk(self, number: int) -> None:
         """Forget a chunk."""
-        ...
 
 
 @dataclass
@@ -82,36 +76,27 @@ class Meta:
         return int(self.numbers.get("batches", 0))
 
     @property
-    def names(self) -> list[str]:
-        """The streams' names."""
-        return [stream["name"] for stream in self.meaning["streams"]]
-
-    @property
-    def newest_us(self) -> list[int | None]:
-        """The streams' newest times."""
-        of_streams = self.numbers.get("streams", {})
-        return [of_streams.get(name, {}).get("newest_us") for name in self.names]
+    def newest_us(self) -> dict[str, int | None]:
+        """The streams' newest times, by name."""
+        of_streams, names = self.numbers.get("streams", {}), [s["name"] for s in self.meaning["streams"]]
+        return {name: of_streams.get(name, {}).get("newest_us") for name in names}
 
     @property
     def watermark_us(self) -> int | None:
         """How far event time has come; None until every stream has brought a row."""
         late = [to_us(s.get("lateness", "0 seconds")) for s in self.meaning["streams"]]
-        newest = [n for n in self.newest_us if n is not None]
+        newest = [n for n in self.newest_us.values() if n is not None]
         return min(n - w for n, w in zip(newest, late, strict=True)) if len(newest) == len(late) else None
 
-    def chunks(self) -> Iterator[Chunk]:
-        """The chunks of all parts."""
-        for chunks in self.parts.values():
-            yield from chunks
+    @property
+    def spilled(self) -> dict[str, Any]:
+        """What the memory budget has saved; empty without one."""
+        return EngineState(self.numbers).feature("spill")
 
     def by_input(self) -> dict[str, list[Chunk]]:
         """The chunks with rows, by stream or intermediate."""
         rows = {n: c for n, c in self.parts.items() if n.endswith("/rows")}
         return {name.split("/", 1)[1].removesuffix("/rows"): chunks for name, chunks in rows.items()}
-
-    def chunks_of(self, stream: str) -> list[Chunk]:
-        """The chunks with a stream's rows."""
-        return self.parts.get(rows_of_stream(stream), [])
 
     def encode(self) -> bytes:
         """As bytes."""

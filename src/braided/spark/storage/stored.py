@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from braided.engine.state import rows_of_intermediate, rows_of_stream
 from braided.query.errors import InvalidValue
-from braided.query.plan_tree import as_tuples, intermediates, label
 from braided.spark.storage.cold import ColdPiece, cold_pieces
 from braided.spark.storage.store import Chunk, Meta
 from braided.spark.wire.labels import MAX_BUCKETS, labels
@@ -46,19 +45,22 @@ class StoredState:
     @property
     def rows(self) -> dict[str, int]:
         """Stored rows per stream."""
-        return {s: sum(b[s].rows for b in self.buckets.values() if s in b) for s in self._streams()}
+        return self._total("rows")
 
     @property
     def bytes(self) -> dict[str, int]:
         """Stored bytes per stream."""
-        return {s: sum(b[s].bytes for b in self.buckets.values() if s in b) for s in self._streams()}
+        return self._total("bytes")
 
     def to_dict(self) -> dict[str, Any]:
         """Only plain values."""
         return {**asdict(self), "rows": self.rows, "bytes": self.bytes}
 
-    def _streams(self) -> list[str]:
-        return list(dict.fromkeys(s for bucket in self.buckets.values() for s in bucket))
+    def _total(self, what: str) -> dict[str, int]:
+        totals: Counter[str] = Counter()
+        for bucket in self.buckets.values():
+            totals.update({name: getattr(stream, what) for name, stream in bucket.items()})
+        return dict(totals)
 
 
 def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> StoredState:
@@ -75,12 +77,9 @@ def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> Stor
     for metas in stages:
         for n, meta in metas.items():
             buckets.setdefault(n, {}).update(_streams(meta))
-    return StoredState(
-        buckets=buckets,
-        batches=max((m.batches for metas in stages for m in metas.values()), default=0),
-        results=sum(m.numbers["results"] for m in last.values()),
-        watermark_us=first.watermark_us if first else None,
-    )
+    batches = max((m.batches for metas in stages for m in metas.values()), default=0)
+    results = sum(m.numbers["results"] for m in last.values())
+    return StoredState(buckets, batches, results, first.watermark_us if first else None)
 
 
 def _metas(spark: SparkSession, checkpoint: str, operator: int) -> dict[int, Meta]:
@@ -120,32 +119,24 @@ def operators_of(spark: SparkSession, checkpoint: str) -> list[int]:
     Spark numbers operators from the sink back: with a windowed aggregation behind it, a join is not number 0.
     """
     listed = spark.read.format("state-metadata").load(checkpoint).select("operatorId", "operatorProperties")
-    found = []
+    joins = []
     for operator, properties in listed.distinct().collect():
         variables = json.loads(properties or "{}").get("stateVariables", [])
         if {v["stateName"] for v in variables} == _VARIABLES:
-            found.append(operator)
-    if not found:
+            joins.append(operator)
+    if not joins:
         raise InvalidValue("none of its operators with state is a Braided join")
-    return sorted(found, reverse=True)
+    return sorted(joins, reverse=True)
 
 
 def _streams(meta: Meta) -> dict[str, StreamState]:
     """What a bucket holds; in a query of several stages, of the streams that its own stage joins."""
-    cold, found = cold_pieces(meta), {}
-    for name, newest_us in zip(meta.names, meta.newest_us, strict=True):
-        part = rows_of_stream(name)
-        if part in meta.parts or not meta.stage:
-            found[name] = _state(meta.parts.get(part, ()), newest_us, cold.get(name, ()))
-    for name in intermediates_of(meta):
-        found[name] = _state(meta.parts[rows_of_intermediate(name)], None, cold.get(name, ()))
-    return found
-
-
-def intermediates_of(meta: Meta) -> list[str]:
-    """The intermediates that a bucket holds rows of."""
-    names = [label(node) for node in intermediates(as_tuples(meta.numbers["plan"]))] if meta.numbers else []
-    return [name for name in names if rows_of_intermediate(name) in meta.parts]
+    newest_us, stored, cold = meta.newest_us, meta.by_input(), cold_pieces(meta)
+    streams = [name for name in newest_us if name in stored or not meta.stage]
+    return {
+        name: _state(stored.get(name, ()), newest_us.get(name), cold.get(name, ()))
+        for name in (*streams, *(name for name in stored if name not in newest_us))
+    }
 
 
 def _state(chunks: Sequence[Chunk], newest_us: int | None, cold: Sequence[ColdPiece]) -> StreamState:

@@ -19,10 +19,23 @@ def encode(batch: pa.RecordBatch, *, compressed: bool = False) -> bytes:
     return bytes(sink.getvalue())
 
 
+def encoded(batch: pa.RecordBatch, *, compressed: bool = False) -> Iterator[bytes]:
+    """The batch as bytes, in pieces of bounded size."""
+    return (encode(piece, compressed=compressed) for piece in bounded(batch))
+
+
 def decode(blob: bytes) -> pa.RecordBatch:
     """The record batch in an IPC stream."""
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         return reader.read_next_batch()
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The result rows in the blobs after the join; rows that only carry metrics are passed over."""
+    for batch in batches:
+        for blob in batch.column(0):
+            if blob.is_valid:
+                yield decode(blob.as_buffer())
 
 
 def bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from braided.spark.wire.packed import NO_STREAM, Newest, Packed, to_arrow
 
 _FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
 
+_NO_KEY = KeyFormat(())
+
 
 @dataclass(frozen=True)
 class Target:
@@ -31,9 +34,9 @@ class Target:
     """
 
     buckets: int
-    stream: int
-    places: tuple[int, ...]
-    keys: KeyFormat
+    stream: int = NO_STREAM
+    places: tuple[int, ...] = ()
+    keys: KeyFormat = _NO_KEY
 
 
 def target(plan: JoinPlan, number: int) -> Target:
@@ -43,9 +46,9 @@ def target(plan: JoinPlan, number: int) -> Target:
 
 @dataclass
 class Seen:
-    """What a task has seen of its input."""
+    """What a task has seen of its input, named as in `Packed`."""
 
-    rows: int = 0
+    rows_in: int = 0
     null_keys: int = 0
     null_times: int = 0
     punctuations: int = 0
@@ -60,8 +63,8 @@ class Seen:
 class Bucketing:
     """One task's rows of one input, by bucket; blobs are numbered in the order they are made."""
 
-    def __init__(self, target: Target, part: int) -> None:
-        self._target, self._part, self._seq = target, part, 0
+    def __init__(self, target: Target) -> None:
+        self._target, self._part, self._seq = target, _partition(), 0
         self._began_us = time.time_ns() // 1000
         self._by_bucket = np.zeros(target.buckets, np.int64)
         self._held: list[pa.RecordBatch] = []
@@ -106,12 +109,11 @@ class Bucketing:
         """
         upto = np.cumsum(self._by_bucket).tolist()
         first = Packed(
-            labels(self._target.buckets)[0], self._target.stream, self._part, self._seq,
-            rows_in=seen.rows, null_keys=seen.null_keys, null_times=seen.null_times,
-            punctuations=seen.punctuations, newest_us=seen.newest_us, rows_upto=upto[0], rows_total=upto[-1],
-            dropped=seen.null_keys + seen.null_times, began_us=self._began_us, leaves_us=leaves_us,
+            labels(self._target.buckets)[0], self._target.stream, self._part, self._seq, **vars(seen),
+            rows_upto=upto[0], rows_total=upto[-1], dropped=seen.null_keys + seen.null_times,
+            began_us=self._began_us, leaves_us=leaves_us,
         )  # fmt: skip
-        rest = first._replace(rows_in=0, null_keys=0, null_times=0, punctuations=0)
+        rest = first._replace(**vars(Seen(newest_us=seen.newest_us)))
         others = zip(labels(self._target.buckets)[1:], upto[:-1], upto[1:], strict=True)
         return to_arrow([first, *(rest._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in others)])
 
@@ -128,20 +130,14 @@ class Bucketing:
                 yield number, piece
             start += int(counts[number])
 
-    def _row(
-        self, bucket: int, blob: bytes, *, stream: int | None = None, closing: bool = False,
-        punctuations: int = 0,
-    ) -> pa.RecordBatch:  # fmt: skip
+    def _row(self, bucket: int, blob: bytes, **others: Any) -> pa.RecordBatch:
         label = labels(self._target.buckets)[bucket]
-        stream = self._target.stream if stream is None else stream
-        row = Packed(
-            label, stream, self._part, self._seq, punctuations=punctuations, blob=blob, closing=closing
-        )
+        row = Packed(label, self._target.stream, self._part, self._seq, blob=blob)
         self._seq += 1
-        return to_arrow([row])
+        return to_arrow([row._replace(**others)])
 
 
-def partition() -> int:
+def _partition() -> int:
     """The number of the task's part of the data."""
     from pyspark import TaskContext  # noqa: PLC0415  (only inside a task)
 

@@ -16,12 +16,12 @@ _MASK = 0xFFFFFFFF
 @functools.cache
 def labels(buckets: int) -> tuple[int, ...]:
     """The labels of buckets 0, 1, ..."""
-    found: dict[int, int] = {}
+    by_bucket: dict[int, int] = {}
     label = 0
-    while len(found) < MAX_BUCKETS:
-        found.setdefault(murmur3(label) % MAX_BUCKETS, label)
+    while len(by_bucket) < MAX_BUCKETS:
+        by_bucket.setdefault(murmur3(label) % MAX_BUCKETS, label)
         label += 1
-    return tuple(found[i] for i in range(buckets))
+    return tuple(by_bucket[i] for i in range(buckets))
 
 
 def murmur3(number: int, seed: int = 42) -> int:

@@ -21,7 +21,7 @@ from braided.engine.sides import times
 from braided.engine.sides.keys import valid_keys
 from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
-from braided.spark.wire.bucketing import Bucketing, Seen, Target, partition, target
+from braided.spark.wire.bucketing import Bucketing, Seen, target
 
 
 class Packer:
@@ -32,27 +32,24 @@ class Packer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Data blobs, then one control row per bucket."""
-        bucketing, seen = Bucketing(self._target(), partition()), Seen()
+        bucketing, seen = Bucketing(target(self._plan, self._number)), Seen()
         punctuated = 0
         for batch in batches:
             batch = batch.rename_columns(self._plan.schemas[self._number].names)  # they may go by number
-            batch, closing = split(self._plan.layouts[self._number].stream, batch)
+            layout = self._plan.layouts[self._number]
+            batch, closing = split(layout.stream, batch.select(layout.schema.names).cast(layout.schema))
             punctuated += closing.num_rows
             if closing.num_rows:
                 yield from self._closing(closing, bucketing, seen)
             if batch.num_rows:
                 yield from bucketing.add(self._judged(batch, seen))
         yield from bucketing.flush()
-        if seen.rows or punctuated:  # every bucket runs, and reports
+        if seen.rows_in or punctuated:  # every bucket runs, and reports
             yield bucketing.control(seen)
-
-    def _target(self) -> Target:
-        return target(self._plan, self._number)
 
     def _closing(self, batch: pa.RecordBatch, bucketing: Bucketing, seen: Seen) -> Iterator[pa.RecordBatch]:
         """Punctuations, for the buckets of their keys or for all."""
         layout, keys = self._plan.layouts[self._number], self._plan.keys
-        batch = self._cast(batch)
         seen.punctuations += batch.num_rows
         upto = layout.stream.upto
         if upto is None:
@@ -65,12 +62,6 @@ class Packer:
             largest = int(np.argmax(keys.ranks(keys.hashes([column], len(column)))))
             yield from bucketing.to_all(pa.record_batch({upto: column.slice(largest, 1)}))
 
-    def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        schema = self._plan.layouts[self._number].schema
-        return pa.RecordBatch.from_arrays(
-            [_cast(batch.column(f.name), f.type) for f in schema], schema=schema
-        )
-
     def _stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         layout = self._plan.layouts[self._number]
         return pa.RecordBatch.from_arrays(
@@ -81,8 +72,7 @@ class Packer:
         """The stored columns of the rows that can join; the rest is counted."""
         layout = self._plan.layouts[self._number]
         stream = layout.stream
-        batch = self._cast(batch)
-        seen.rows += batch.num_rows
+        seen.rows_in += batch.num_rows
         keep = valid_keys([batch.column(c) for c in layout.joined])
         nulls = 0
         if stream.time is not None:
@@ -97,7 +87,3 @@ class Packer:
             return stored
         seen.null_keys += int((~keep).sum()) - nulls
         return stored.filter(pa.array(keep))
-
-
-def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    return column if column.type == type_ else column.cast(type_)

@@ -12,6 +12,7 @@ All of it belongs to one micro-batch: nothing here is stored, so columns may cha
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, get_type_hints
@@ -75,22 +76,17 @@ class Found(NamedTuple):
     leaves_us: _Longs = None
 
 
-def _schema(row: type[Packed | Found]) -> pa.Schema:
+@functools.cache
+def schema(row: Any) -> pa.Schema:
+    """The Arrow schema of `Packed` or `Found`."""
     hints = get_type_hints(row, include_extras=True)
     return pa.schema([(name, hint.__metadata__[0]) for name, hint in hints.items()])
 
 
-_SCHEMAS = {row: _schema(row) for row in (Packed, Found)}
-
-
-def schema(row: type[Packed | Found]) -> pa.Schema:
-    """The Arrow schema of one of these rows."""
-    return _SCHEMAS[row]
-
-
 def to_arrow(rows: Sequence[Packed] | Sequence[Found]) -> pa.RecordBatch:
     """Rows of one kind, at least one, as a record batch."""
-    columns, made = zip(*rows, strict=True), schema(type(rows[0]))
+    kind: Any = type(rows[0])
+    columns, made = zip(*rows, strict=True), schema(kind)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, made, strict=True)], schema=made
     )

@@ -23,6 +23,8 @@ from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.packed import NO_STREAM, Newest, Packed, newer
 
+_ADDED = ("rows_in", "null_keys", "null_times", "punctuations")  # up, over all packed rows of a stream
+
 
 class Received:
     """What one bucket of a stage received in a micro-batch."""
@@ -99,14 +101,9 @@ class Received:
 
     def _incoming(self, i: int) -> Incoming:
         packed = self._of(i)
-        counted = Counted(
-            rows_in=sum(p.rows_in for p in packed),
-            null_keys=sum(p.null_keys for p in packed),
-            null_times=sum(p.null_times for p in packed),
-            punctuations=sum(p.punctuations for p in packed),
-            newest_us=self.newest_us[i],
-            brought=any(p.rows_total for p in packed) and not any(p.dropped for p in packed),
-        )
+        brought = any(p.rows_total for p in packed) and not any(p.dropped for p in packed)
+        sums = {name: sum(getattr(p, name) for p in packed) for name in _ADDED}
+        counted = Counted(**sums, newest_us=self.newest_us[i], brought=brought)
         rows = _rows([p for p in packed if not p.closing])
         return Incoming(rows, _rows([p for p in packed if p.closing]), counted)
 

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from braided.engine.sides import times
-from braided.engine.sides.keys import KeyFormat
 from braided.query.stream import Stream
 from braided.spark.wire import blobs
-from braided.spark.wire.bucketing import Bucketing, Seen, Target, partition
-from braided.spark.wire.packed import NO_STREAM, Newest, newer
+from braided.spark.wire.bucketing import Bucketing, Seen, Target
+from braided.spark.wire.packed import Newest, newer
 
 
 class Repacker:
@@ -34,7 +33,7 @@ class Repacker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Data blobs, then one control row per bucket."""
-        bucketing, seen = Bucketing(self._target, partition()), Seen()
+        bucketing, seen = Bucketing(self._target), Seen()
         newest: Newest | None = None
         for blob, late, leaves_us in _handed_on(batches):
             if leaves_us is not None:
@@ -43,7 +42,7 @@ class Repacker:
                 yield bucketing.passing(blob.to_pybytes())
             elif blob is not None:
                 rows = blobs.decode(blob)
-                seen.rows += rows.num_rows
+                seen.rows_in += rows.num_rows
                 yield from bucketing.add(rows)
         yield from bucketing.flush()
         if newest is not None:
@@ -54,8 +53,7 @@ class Teller:
     """Tells the buckets of a stage the newest time of a leaf stream that another stage joins."""
 
     def __init__(self, stream: Stream, leaf: int, leaves: int, buckets: int) -> None:
-        self._stream, self._leaf, self._leaves = stream, leaf, leaves
-        self._target = Target(buckets, NO_STREAM, (), KeyFormat(()))
+        self._stream, self._leaf, self._leaves, self._buckets = stream, leaf, leaves, buckets
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One control row per bucket, if there is a time to tell."""
@@ -66,7 +64,19 @@ class Teller:
         if seen.newest_us is not None:
             leaves_us: list[int | None] = [None] * self._leaves
             leaves_us[self._leaf] = seen.newest_us
-            yield Bucketing(self._target, partition()).control(Seen(), leaves_us)
+            yield Bucketing(Target(self._buckets)).control(Seen(), leaves_us)
+
+
+class Heartbeat:
+    """Tells every bucket that there is time."""
+
+    def __init__(self, buckets: int) -> None:
+        self._buckets = buckets
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One control row per bucket, if time has passed."""
+        if sum(batch.num_rows for batch in batches):
+            yield Bucketing(Target(self._buckets)).control(Seen())
 
 
 def _handed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Buffer | None, bool, Newest | None]]:

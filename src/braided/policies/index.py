@@ -1,12 +1,14 @@
-"""The cheaper index, by measured costs, changed when staying costs more than changing (window-join, 4.1).
+"""How a side's index is chosen: fixed by the query, or the cheaper one by measured costs (window-join, 4.1).
 
-Before every batch it is estimated what each index will cost for it. What the present one costs more adds up
+*Auto* estimates before every batch what each index will cost for it. What the present one costs more adds up
 to a *regret*, what it costs less takes from it, down to nothing. Once the regret exceeds the price of a
 change (linking every stored row), the side changes. So a load that wavers around the crossover changes
 nothing, and one large batch is enough to change at once.
 
 >>> few_keys = Load(1e6, 1e4, rows=100, hops=50, hits=50)
 >>> Auto(Costs()).choose(few_keys, Choice(scanned=False), stored_rows=100).scanned
+True
+>>> Fixed(scanned=True).choose(few_keys, Choice(scanned=False)).scanned
 True
 """
 
@@ -21,18 +23,30 @@ _CHANGE_NS = 5_000.0  # a change costs something even if nothing is stored
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """Always the same."""
+
+    scanned: bool
+
+    @property
+    def start(self) -> Choice:
+        """What a side begins with."""
+        return Choice(self.scanned)
+
+    def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
+        """Return the same."""
+        return self.start
+
+
+@dataclass(frozen=True)
 class Auto:
     """Hash or scan, by regret."""
 
     costs: Costs
-
-    @property
-    def start(self) -> Choice:
-        """What a side begins with: the index that is never far off."""
-        return Choice(scanned=False)
+    start = Choice(scanned=False)  # the index that is never far off
 
     def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
-        """The index for a batch that brings this load."""
+        """Return the index for a batch that brings this load."""
         dearer = hash_ns(load, self.costs) - scan_ns(load, self.costs)
         regret = max(0.0, now.regret_ns + (-dearer if now.scanned else dearer))
         if regret > _CHANGE_NS + stored_rows * self.costs.insert:

@@ -9,68 +9,19 @@ on when the parts were put together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from braided.engine.kernels import closing
-from braided.engine.sides.key_sets import MAX_RANK, MIN_RANK, Intervals, KeyTable, Pairs
-from braided.engine.sides.keys import KeyFormat
+from braided.engine.promises.key_sets import MAX_RANK, MIN_RANK, Intervals, KeyTable, Pairs
+from braided.engine.sides.keys import KeyFormat, Keys
 from braided.policies.arrays import Bools, Int64s
 
 _FEW = 1 << 16
 _SHORT, _NEIGHBOURS = 128, 4  # entries of a set that is searched at once; keys in a run of them, at least
 _SIGN = np.int64(MIN_RANK)
 NO_RANK, NO_RANK_ABOVE = MIN_RANK - 1, MAX_RANK + 1
-
-
-@dataclass(frozen=True)
-class Keys:
-    """Some keys; `checks` is None where equal hashes are equal keys.
-
-    `values` are their columns, where they are asked for and hashes do not tell.
-    """
-
-    hashes: Int64s
-    checks: Int64s | None = None
-    values: tuple[pa.Array, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self.hashes)
-
-    @property
-    def words(self) -> tuple[Int64s, Int64s]:
-        """Both hashes; of exact keys the same twice."""
-        return self.hashes, self.hashes if self.checks is None else self.checks
-
-    def pick(self, chosen: Bools) -> Keys:
-        """Some of them."""
-        checks = None if self.checks is None else self.checks[chosen]
-        if self.values is None:
-            return Keys(self.hashes[chosen], checks)
-        return Keys(self.hashes[chosen], checks, tuple(v.filter(pa.array(chosen)) for v in self.values))
-
-    def first_ones(self) -> Bools:
-        """Which of them did not come before among them."""
-        out = np.empty(len(self), np.bool_)
-        bits = max(6, (2 * len(self)).bit_length())
-        closing.first_ones(*self.words, np.full(1 << bits, -1, np.int32), 64 - bits, out)
-        return out
-
-
-def together(parts: list[Keys]) -> Keys:
-    """All keys of some lists; at least one."""
-    if len(parts) == 1:
-        return parts[0]
-    checks = [k.checks for k in parts if k.checks is not None]
-    values = [k.values for k in parts if k.values is not None]
-    return Keys(
-        np.concatenate([k.hashes for k in parts]),
-        np.concatenate(checks) if checks else None,
-        tuple(pa.concat_arrays(c) for c in zip(*values, strict=True)) if len(values) == len(parts) else None,
-    )
 
 
 class ClosedKeys:
@@ -185,16 +136,19 @@ class ClosedKeys:
 
     # from and to a checkpoint
 
-    def kept(self) -> tuple[dict[str, int], list[Int64s]]:
-        """As plain numbers and arrays."""
+    def save(self, name: str, arrays: dict[str, Int64s]) -> dict[str, int]:
+        """Add its arrays under a name, and return its numbers."""
         self._put_together()
-        young = [self._young.a, self._young.b] if self._ages else []
-        return {"upto": self.upto, "since": self.since}, [self._main.a, self._main.b, *young]
+        for part, keys in (("", self._main), ("/young", self._young)):
+            arrays[f"{name}{part}/a"], arrays[f"{name}{part}/b"] = keys.a, keys.b
+        return {"upto": self.upto, "since": self.since}
 
-    def restore(self, said: Mapping[str, int], arrays: list[Int64s]) -> None:
-        """Go on from what was kept."""
-        self.upto, self.since = said["upto"], said["since"]
-        self._main, self._recent, self._young = self._kind(*arrays[:2]), KeyTable(), self._kind(*arrays[2:])
+    def load(self, name: str, numbers: Mapping[str, int], arrays: Mapping[str, Int64s]) -> None:
+        """Go on from what was saved."""
+        self.upto, self.since, self._recent = numbers["upto"], numbers["since"], KeyTable()
+        self._main, self._young = (
+            self._kind(arrays[f"{name}{part}/a"], arrays[f"{name}{part}/b"]) for part in ("", "/young")
+        )
         self.count = self._main.keys
 
     # parts of the above

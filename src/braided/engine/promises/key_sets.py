@@ -35,15 +35,33 @@ class KeySet:
         """How many entries are stored."""
         return len(self.a)
 
+    def union(self, other: Self) -> Self:
+        """Members of either."""
+        if not len(other):
+            return self
+        return self.of(np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b]))
+
+    @classmethod
+    def of(cls, a: Int64s, b: Int64s) -> Self:
+        """Entries in any order, some perhaps twice."""
+        raise NotImplementedError
+
 
 class Intervals(KeySet):
     """Ranks, as intervals from `a` to `b`."""
 
     @classmethod
-    def of(cls, ranks: Int64s, _: Int64s) -> Self:
-        """Some ranks."""
-        inner = ranks[(ranks > MIN_RANK) & (ranks < MAX_RANK)]
-        return cls._merged(inner, inner)
+    def of(cls, lows: Int64s, highs: Int64s) -> Self:
+        """Intervals in any order, or single ranks; those that meet become one."""
+        inner = (lows > MIN_RANK) & (highs < MAX_RANK)
+        lows, highs = lows[inner], highs[inner]
+        order = np.argsort(lows, kind="stable")
+        lows, reached = lows[order], np.maximum.accumulate(highs[order])
+        begins = np.ones(len(lows), np.bool_)
+        begins[1:] = lows[1:] - 1 > reached[:-1]
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts[1:], len(lows))[: len(starts)] - 1
+        return cls(lows[starts], reached[ends])
 
     @property
     def keys(self) -> int:
@@ -54,12 +72,6 @@ class Intervals(KeySet):
         """Set what is a member to true."""
         if len(self):
             closing.in_intervals(self.a, self.b, ranks, out)
-
-    def union(self, other: Self) -> Self:
-        """Members of either."""
-        if not len(other):
-            return self
-        return self._merged(np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b]))
 
     def minus(self, other: Self) -> Self:
         """Members of this one alone; all of the other's are members here."""
@@ -73,16 +85,6 @@ class Intervals(KeySet):
         """Members from one rank to another."""
         lows, highs = np.maximum(self.a, low), np.minimum(self.b, high)
         return type(self)(lows[lows <= highs], highs[lows <= highs])
-
-    @classmethod
-    def _merged(cls, lows: Int64s, highs: Int64s) -> Self:
-        order = np.argsort(lows, kind="stable")
-        lows, reached = lows[order], np.maximum.accumulate(highs[order])
-        begins = np.ones(len(lows), np.bool_)
-        begins[1:] = lows[1:] - 1 > reached[:-1]
-        starts = np.flatnonzero(begins)
-        ends = np.append(starts[1:], len(lows))[: len(starts)] - 1
-        return cls(lows[starts], reached[ends])
 
 
 class Pairs(KeySet):
@@ -106,12 +108,6 @@ class Pairs(KeySet):
         """Set what is a member to true."""
         if len(self):
             closing.in_pairs(self.a, self.b, hashes, checks, out)
-
-    def union(self, other: Self) -> Self:
-        """Members of either."""
-        if not len(other):
-            return self
-        return self.of(np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b]))
 
     def minus(self, other: Self) -> Self:
         """Members of this one alone."""

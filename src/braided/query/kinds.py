@@ -1,0 +1,82 @@
+"""What the options of a query may be: readers that value classes annotate their type hints with.
+
+A reader takes the owner's name, the option's and what was given; it returns what is stored, or raises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from braided.query.durations import Duration, to_text, to_us
+from braided.query.errors import InvalidType, InvalidValue
+
+Reader: TypeAlias = Callable[[str, str, Any], Any]
+MOST_INT = (1 << 63) - 1
+
+
+def whole(least: int, most: int, wanted: str) -> Reader:
+    """Read a whole number in a range that `wanted` tells."""
+
+    def read(owner: str, option: str, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidType.must(option, "a whole number", value, owner=owner)
+        if not least <= value <= most:
+            raise InvalidValue.must(option, wanted, value, owner=owner)
+        return value
+
+    return read
+
+
+def above_zero(most: float = math.inf) -> Reader:
+    """Read a number above zero and at most `most`."""
+
+    def read(owner: str, option: str, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidType.must(option, "a number", value, owner=owner)
+        if not 0 < value <= most or math.isinf(value):
+            upto = "" if math.isinf(most) else f" and at most {most:g}"
+            raise InvalidValue.must(option, f"above 0{upto}", value, owner=owner)
+        return value
+
+    return read
+
+
+def text(wanted: str = "a text", *, empty: bool = True) -> Reader:
+    """Read a text; `wanted` says which."""
+
+    def read(owner: str, option: str, value: Any) -> Any:
+        if not isinstance(value, str) or not (value or empty):
+            raise InvalidType.must(option, wanted, value, owner=owner)
+        return value
+
+    return read
+
+
+column = text("a column name", empty=False)
+
+
+def names(wanted: str, what: str, *, least: int = 0) -> Reader:
+    """Read several names of a kind (`what`), each once, as a tuple."""
+
+    def read(owner: str, option: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) < least:
+            raise InvalidType.must(option, wanted, value, owner=owner)
+        for name in value:
+            text(wanted, empty=False)(owner, option, name)
+        if len(set(value)) < len(value):
+            twice = ", ".join(map(repr, value))
+            raise InvalidValue(f"{owner}: {option} names a {what} twice: {twice}", option=option)
+        return tuple(value)
+
+    return read
+
+
+def duration(owner: str, option: str, value: Duration, *, zero: bool = True) -> str:
+    """Return the canonical text of a duration; of none where `zero` is not allowed."""
+    us = to_us(value, owner=f"{owner}: {option}")
+    if us < 0 or (us == 0 and not zero):
+        wanted = "not be negative" if zero else "be above zero"
+        raise InvalidValue(f"{owner}: {option} must {wanted}; got {value!r}", value=value)
+    return to_text(us)
