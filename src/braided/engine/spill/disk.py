@@ -21,6 +21,7 @@ from braided.engine.spill.group_statistics import GroupStatistics
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.bounds import INFINITE_US
+from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 
 
@@ -147,7 +148,10 @@ class Disk:
             return None
         if rows.ends is not None:
             return rows.ends
-        assert isinstance(child, str)
+        if not isinstance(child, str):
+            raise InvalidValue(
+                "this saved state is damaged: rows of an intermediate do not tell when they end"
+            )
         retention_us = self._query.bounds.retention_us(self._query.names.index(child))
         return None if retention_us >= INFINITE_US else rows.times + retention_us
 
