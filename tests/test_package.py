@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PRODUCT = {"cli", "engine", "jobs", "local", "policies", "query", "spark", "testing", "view"}
 DATA = {
     "py.typed", "jobs/example.job.yaml", "jobs/job.schema.json", "view/assets/page.html",
-    "view/assets/page.js", "view/assets/style.css",
+    "view/assets/page.js", "view/assets/report.html", "view/assets/style.css",
 }  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def test_given_selectivities_decide_the_probe_order() -> None:
         ({("a", "x"): 0.1}, "no stream 'x'"),
         ({"A": 0.1, "b": 1}, "no stream 'A'"),
         ({"a": 10**400, "b": 1}, "zero or more"),
-        ([[["a", ["b"]], 0.5]], "mapping"),
+        ([[["a", ["b"]], 0.5]], "by pair of two stream names"),
         ({1: 0.5}, "by stream name"),
         ([["a", 1], ["a", 2], ["b", 1]], "given twice"),
         ({("a", "b", "c"): 0.1}, "by pair"),
