@@ -17,12 +17,12 @@ from braided.policies.freshness import (
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.policies.set_cover import Solver
 from braided.query.plan_tree import HalfJoin, Plan, flat, linear
+from braided.testing.samples.plans import random_plan
 from tests.policies.plans import (
     AB,
     ABC,
     figure_10,
     random_model,
-    random_plan,
     reachable_bounds,
     relative_bounds,
     some_models,

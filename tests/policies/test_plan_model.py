@@ -14,7 +14,8 @@ import pytest
 from braided.policies.flow import predict
 from braided.policies.plan_model import Path, PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, linear
-from tests.policies.plans import AB, ABC, figure_2a, figure_4, figure_10, random_model, random_plan
+from braided.testing.samples.plans import random_plan
+from tests.policies.plans import AB, ABC, figure_2a, figure_4, figure_10, random_model
 
 
 def test_productivity_of_half_joins() -> None:

@@ -20,6 +20,7 @@ from braided.policies.freshness import cover_problem, refresh_rates, tightest_bo
 from braided.policies.plan_model import PlanModel
 from braided.policies.set_cover import greedy, lp
 from braided.query.plan_tree import Plan, flat, linear
+from braided.testing.samples.plans import random_plan
 from braided_lab.jaqpot_settings import Lab, Setting, draw_model
 
 Floats = NDArray[np.float64]
@@ -129,13 +130,3 @@ def analysis_ms(lab: Lab) -> Floats:
         jaqpot.allocate(replace(setting.question(0.5), freshness=bounds))
         times.append(1000 * (time.perf_counter() - began))
     return np.array(times[1:])  # the first imports the solver
-
-
-def random_plan(rng: np.random.Generator, streams: int, *, width: int = 2) -> Plan:
-    """A tree over s0, s1, ...; inputs are joined in random groups of at most `width`."""
-    nodes: list[Plan] = [f"s{i}" for i in range(streams)]
-    while len(nodes) > 1:
-        size = min(len(nodes), int(rng.integers(2, width + 1)))
-        chosen = sorted(rng.choice(len(nodes), size, replace=False), reverse=True)
-        nodes.append(tuple(nodes.pop(i) for i in chosen))
-    return nodes[0]

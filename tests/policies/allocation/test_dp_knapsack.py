@@ -10,7 +10,8 @@ import pytest
 from braided.policies.allocation.dp_knapsack import _answer, _top_up, allocate, whole_unit
 from braided.policies.allocation.greedy_path import allocate as fractional
 from braided.policies.allocation.question import Question
-from tests.policies.plans import figure_4, figure_10, random_model, random_plan, some_models
+from braided.testing.samples.plans import random_plan
+from tests.policies.plans import figure_4, figure_10, random_model, some_models
 
 
 def test_the_best_path_first_fails_in_whole_units() -> None:

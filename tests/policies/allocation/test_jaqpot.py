@@ -17,15 +17,8 @@ from braided.policies.freshness import plan_freshness, staleness, tightest_bound
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.policies.set_cover import Solver
 from braided.query.plan_tree import linear
-from tests.policies.plans import (
-    AB,
-    figure_10,
-    random_model,
-    random_plan,
-    reachable_bounds,
-    relative_bounds,
-    some_models,
-)
+from braided.testing.samples.plans import random_plan
+from tests.policies.plans import AB, figure_10, random_model, reachable_bounds, relative_bounds, some_models
 
 SOLVERS: list[Solver] = ["lp", "greedy"]
 

@@ -15,7 +15,8 @@ from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import predict
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, leaves, linear, operators
-from tests.policies.plans import random_plan, some_models
+from braided.testing.samples.plans import random_plan
+from tests.policies.plans import some_models
 
 BUSHY: Plan = (("a", "b"), ("c", "d"))
 SHAPES = {"linear": linear("abcd"), "bushy": BUSHY, "five": (BUSHY, "e"), "wide": (("a", "b", "c"), "d")}
