@@ -52,7 +52,6 @@ def save(engine: Engine, arrivals: Sequence[Any] = ()) -> EngineState:
         mark = None if source.node in engine.tree.rebuilt else engine.tree.marks.get(source.node)
         state.parts[rows_of_intermediate(source.name)] = Held(
             side,
-            entered=side.contents(mark.count if mark else 0),
             mark=mark,
             oldest_us=BOTTOMLESS_US if source.node in retained else engine.core.watermark.us,
         )

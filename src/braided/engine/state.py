@@ -55,13 +55,14 @@ class Table:
 class Held:
     """The rows of one input: in its side, and waiting for it.
 
-    `entered` arrived in the latest batch; `mark` is where the side stood before it (None: all of its rows are
-    new). Rows that last no longer than `oldest_us` may be left out.
+    `entered` arrived in the latest batch (None: what its side holds since then); `mark` is where the side
+    stood before it (None: all of its rows are new). Rows that last no longer than `oldest_us` may be left
+    out.
     """
 
     side: SideState
     waiting: Sequence[Rows] = ()
-    entered: Sequence[Rows] = ()
+    entered: Sequence[Rows] | None = None
     mark: Mark | None = None
     oldest_us: int = 0
     gone: None = None
@@ -71,6 +72,13 @@ class Held:
         """Stored columns, and behind them which rows have a key, where rows without are kept."""
         schema = self.side.payload.schema
         return schema.append(_LINKED) if self.side.counted is not None else schema
+
+    @property
+    def new(self) -> Sequence[Rows]:
+        """What arrived in the latest batch."""
+        if self.entered is not None:
+            return self.entered
+        return self.side.contents(self.mark.count if self.mark else 0)
 
     @property
     def batches(self) -> list[pa.RecordBatch]:

@@ -38,7 +38,7 @@ class Chunks:
         if side.purges:
             self._keep_by_position(chunks, held.mark.count if held.mark else side.first, side, oldest)
             return
-        for rows in held.entered:
+        for rows in held.new:
             self._append(chunks, *_since(rows, oldest))
         gone = [c for c in chunks if c.newest_us < oldest]
         if self._crowded(chunks, gone, side.rows + sum(map(len, held.waiting))):
