@@ -1,0 +1,180 @@
+"""Where rows go: a grid of cells, of which every result is owned by exactly one.
+
+A layout has *dimensions*. A dimension belongs to attributes of the join graph (a row's coordinate is a hash of
+their values) or, in a join without a key, to one stream (a hash of the row itself). A row is sent to every
+cell that agrees with the coordinates it knows. A result fixes every attribute and has a row of every stream,
+so it knows all coordinates: all of its rows meet in one cell, and in no other.
+
+    orders (customer)          customer = 0     customer = 1
+    item = 0    items -> row   | cell 0 |       | cell 1 |       an order knows both coordinates: one copy
+    item = 1                   | cell 2 |       | cell 3 |       a customer goes to a column, an item to a row
+
+One key is one dimension: nothing is copied. Several keys are one each, so the join runs in one stage, whatever
+the plan; the price is copies. The cells of a dimension are its *share*; `choose` picks the shares that copy
+least.
+
+>>> from braided.query.join_query import JoinQuery
+>>> from braided.query.stream import Stream
+>>> streams = [Stream(name) for name in ("orders", "customers", "items")]
+>>> query = JoinQuery(streams, on=[("orders.customer", "customers.id"), ("orders.item", "items.id")])
+>>> layout = choose(query, 8, {"orders": 100, "customers": 1, "items": 10})
+>>> layout.shares, [layout.copies(name) for name in query.names]
+((1, 8), [1, 8, 1])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from braided.query.join_graph import Attribute
+from braided.query.subplans import subplans
+
+if TYPE_CHECKING:
+    from braided.query.join_query import JoinQuery
+
+BATCH_ROWS = 100_000.0  # of each stream in a batch, where nothing is known
+_ROW_SECONDS = 1e-6  # to pack, move and unpack a row once (measured: see docs/inside/engine.md)
+_STAGE_SECONDS = 0.5  # a further stage takes in every batch
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Rows are spread along it by the values of some attributes, or by the rows of one stream."""
+
+    key: tuple[Attribute, ...] = ()
+    stream: str | None = None
+
+    def known_to(self, stream: str) -> bool:
+        """Whether rows of a stream know their coordinate; else they go to every one."""
+        return stream == self.stream or any(name == stream for a in self.key for name, _ in a)
+
+    def columns(self, stream: str) -> tuple[str, ...]:
+        """The columns of a stream that give the coordinate."""
+        return tuple(column for attribute in self.key for name, column in attribute if name == stream)
+
+    def __str__(self) -> str:
+        if self.stream is not None:
+            return f"rows of {self.stream}"
+        return " and ".join(" = ".join(f"{s}.{c}" for s, c in attribute) for attribute in self.key)
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """A key that has so many rows that those of one stream, the fat one, are spread over several cells.
+
+    The other streams' rows with this key are copied to all of these. The key is known by its hash; `text` is
+    how people read it.
+    """
+
+    hash: int
+    stream: str
+    cells: int
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The dimensions of a join, and how many cells each has; hot keys go with one dimension only."""
+
+    dimensions: tuple[Dimension, ...]
+    shares: tuple[int, ...]
+    hot_keys: tuple[HotKey, ...] = field(default=())
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return math.prod(self.shares)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """What a coordinate counts in the number of a cell."""
+        return tuple(math.prod(self.shares[:i]) for i in range(len(self.shares)))
+
+    def copies(self, stream: str) -> int:
+        """How many cells a row of a stream is sent to, hot keys aside."""
+        pairs = zip(self.dimensions, self.shares, strict=True)
+        return math.prod(share for dimension, share in pairs if not dimension.known_to(stream))
+
+    def offsets(self, stream: str) -> tuple[int, ...]:
+        """What to add to the cell of a stream's row with all unknown coordinates 0; 0 comes first."""
+        offsets = [0]
+        for dimension, share, stride in zip(self.dimensions, self.shares, self.strides, strict=True):
+            if not dimension.known_to(stream):
+                offsets = [offset + stride * i for i in range(share) for offset in offsets]
+        return tuple(sorted(offsets))
+
+    def sent(self, rates: Mapping[str, float]) -> float:
+        """How many rows are sent, for so many of each stream."""
+        return sum(rate * self.copies(stream) for stream, rate in rates.items())
+
+
+def dimensions_of(query: JoinQuery) -> tuple[Dimension, ...]:
+    """The key that all streams have; else the keys that the same streams have, one each; else the streams."""
+    graph = query.graph
+    if not graph.attributes:
+        return tuple(Dimension(stream=name) for name in query.names)
+    if common := graph.key(query.names):
+        return (Dimension(common),)
+    by_streams: dict[frozenset[str], list[Attribute]] = {}
+    for attribute in graph.attributes:
+        by_streams.setdefault(frozenset(stream for stream, _ in attribute), []).append(attribute)
+    return tuple(Dimension(tuple(attributes)) for attributes in by_streams.values())
+
+
+def choose(query: JoinQuery, cells: int, rates: Mapping[str, float] | None = None) -> Layout:
+    """The layout of this many cells, a power of two, that sends the fewest rows.
+
+    What is sent is a sum of products of shares, so it is convex in their logarithms: halving one share to
+    double another as long as that helps ends at the least, or close to it.
+    """
+    dimensions, rates = dimensions_of(query), _rates(query, rates)
+    shares = [1] * len(dimensions)
+    for _ in range(cells.bit_length() - 1):
+        shares = min(_doubled(shares), key=lambda s: _cost(dimensions, s, rates))
+    while True:
+        best = min(_moved(shares), key=lambda s: _cost(dimensions, s, rates), default=shares)
+        if _cost(dimensions, best, rates) >= _cost(dimensions, shares, rates):
+            return Layout(dimensions, tuple(shares))
+        shares = best
+
+
+def in_stages(query: JoinQuery, layout: Layout, rates: Mapping[str, float] | None = None) -> tuple[bool, str]:
+    """Whether several stages would cost less than the grid, and why.
+
+    A stage more costs time in every batch and moves what lower ones found (as many rows as a stream brings, by
+    a guess); the grid costs the copies.
+    """
+    stages, rates = len(subplans(query.graph, query.tree)), _rates(query, rates)
+    if stages == 1:
+        return False, "one key: nothing is copied" if len(layout.dimensions) == 1 else "no key"
+    read, sent = sum(rates.values()), layout.sent(rates)
+    grid = _ROW_SECONDS * sent
+    staged = _ROW_SECONDS * (read + (stages - 1) * read / len(rates)) + _STAGE_SECONDS * (stages - 1)
+    which = "fewer" if grid <= staged else "more"
+    return grid > staged, (
+        f"{sent / max(1.0, read):.1f} copies of a row on average cost {which} seconds a batch (about {grid:.1f}) "
+        f"than {stages} stages (about {staged:.1f})"
+    )
+
+
+def _rates(query: JoinQuery, rates: Mapping[str, float] | None) -> dict[str, float]:
+    return {name: float((rates or {}).get(name, BATCH_ROWS)) for name in query.names}
+
+
+def _cost(dimensions: tuple[Dimension, ...], shares: Sequence[int], rates: Mapping[str, float]) -> float:
+    return Layout(dimensions, tuple(shares)).sent(rates)
+
+
+def _doubled(shares: Sequence[int]) -> list[list[int]]:
+    return [[2 * s if i == j else s for j, s in enumerate(shares)] for i in range(len(shares))]
+
+
+def _moved(shares: Sequence[int]) -> Iterator[list[int]]:
+    """All shares with one halved and another doubled."""
+    for i, share in enumerate(shares):
+        if share > 1:
+            halved = [s // 2 if i == j else s for j, s in enumerate(shares)]
+            yield from (m for j, m in enumerate(_doubled(halved)) if j != i)
