@@ -23,9 +23,8 @@ from braided.spark.storage import chunks, folders
 from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
-from braided.spark.wire.pack import Packer
+from braided.spark.wire.pack import beat, pack
 from braided.spark.wire.packed import Packed, packed_rows
-from braided.spark.wire.repack import Heartbeat
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds, some_pairs
 from tests.workloads import names_of, random_tables, stream
@@ -79,7 +78,7 @@ class Cluster:
             out
             for i, name in enumerate(self.plan.query.names)
             for part in _halves(batch[name])
-            for out in Packer(self.plan, i)(iter(part.to_batches()))
+            for out in pack(self.plan, i, iter(part.to_batches()))
         )
 
     def push(self, batch: dict[str, pa.Table]) -> pa.Table:
@@ -87,8 +86,7 @@ class Cluster:
 
     def beat(self) -> pa.Table:
         """A batch in which all streams are silent."""
-        beat = pa.record_batch({"value": [1]})
-        return self._run(_by_bucket(Heartbeat(BUCKETS)(iter([beat]))))
+        return self._run(_by_bucket(beat(self.plan, iter([pa.record_batch({"value": [1]})]))))
 
     def owed(self) -> pa.Table:
         """What would come if nothing more arrived; the states are as before."""

@@ -18,11 +18,9 @@ from braided.spark.plan import ArenaPlan, JoinPlan
 from braided.spark.storage import folders
 from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs
-from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import labels
-from braided.spark.wire.pack import Packer
+from braided.spark.wire.pack import pack, repack, tell
 from braided.spark.wire.packed import Found, Packed, packed_rows, to_arrow
-from braided.spark.wire.repack import Repacker, Teller
 from braided.testing import assert_same_bag, bag, expected
 from tests.operators.test_plans import GRAPHS, graph_tables
 from tests.seeds import seeds
@@ -59,20 +57,18 @@ class Stages:
 
     def _packed(self, stage: JoinPlan, batch: dict[str, pa.Table], made: Any) -> list[list[Packed]]:
         names = stage.query.names
-        parts: list[tuple[Packer | Repacker | Teller, list[pa.RecordBatch]]] = []
+        parts: list[tuple[Any, int, list[pa.RecordBatch]]] = []
         for number, node in enumerate(stage.inputs):
             if node in names and node in stage.subplan.inputs and node in batch:
                 half = batch[node].num_rows // 2
                 halves = (batch[node].slice(0, half), batch[node].slice(half))
-                parts += [(Packer(stage, number), part.to_batches()) for part in halves]
+                parts += [(pack, number, part.to_batches()) for part in halves]
             elif node in names and stage.first and node in batch:
-                teller = Teller(stage.query.streams[number], number, len(names), BUCKETS)
-                parts.append((teller, batch[node].select(["t"]).to_batches()))
+                parts.append((tell, number, batch[node].select(["t"]).to_batches()))
             elif node not in names:
                 for rows in made[node]:
-                    handed = [to_arrow(rows)] if rows else []
-                    parts.append((Repacker(target(stage, number), len(names)), handed))
-        packed = packed_rows(out for work, rows in parts for out in work(iter(rows)))
+                    parts.append((repack, number, [to_arrow(rows)] if rows else []))
+        packed = packed_rows(out for work, n, rows in parts for out in work(stage, n, iter(rows)))
         packed = [packed[i] for i in self.order.permutation(len(packed))]
         return [[row for row in packed if row.bucket == label] for label in labels(BUCKETS)]
 

@@ -1,7 +1,7 @@
 """The join as a DataFrame: pack, group by bucket, join with state, unpack.
 
 A join graph whose plan has operators without a common key becomes several such stages in one query: what one
-stage finds is packed again by the next one's key. `repack` says what else the stages tell each other.
+stage finds is packed again by the next one's key. `wire.pack` says what else the stages tell each other.
 
     orders    -> pack by customer -.
     customers -> pack by customer -+- group -> stage 0 -> repack by item -.
@@ -42,11 +42,9 @@ from braided.spark.sessions.workers import start_early
 from braided.spark.sources.heartbeat import beats
 from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.blobs import unpack
-from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import MAX_BUCKETS
-from braided.spark.wire.pack import Packer
+from braided.spark.wire.pack import beat, pack, repack, tell
 from braided.spark.wire.packed import Found, Packed, schema
-from braided.spark.wire.repack import Heartbeat, Repacker, Teller
 from braided.spark.wire.schemas import in_arrow
 
 DEFAULT_BUCKETS = 8
@@ -88,10 +86,10 @@ def join(
     for stage in plan.stages():
         packed = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
         if ordered[0].isStreaming and stage.first:
-            packed |= _told(stage, ordered)
+            packed |= _newest_times(stage, ordered)
         inputs = [packed[node] for node in sorted(packed, key=_place)]
         if ordered[0].isStreaming and stage.first and beating:
-            inputs.append(_sent(beats(ordered[0].sparkSession), Heartbeat(plan.buckets)))
+            inputs.append(_sent(beats(ordered[0].sparkSession), functools.partial(beat, stage)))
         made[stage.subplan.node] = _joined(stage, inputs)
     result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
@@ -99,22 +97,21 @@ def join(
 
 def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
     """The rows of one of a stage's inputs, on their way to its buckets."""
-    streams = len(plan.query.streams)
-    return _sent(df, Packer(plan, number) if number < streams else Repacker(target(plan, number), streams))
+    work = pack if number < len(plan.query.streams) else repack
+    return _sent(df, functools.partial(work, plan, number))
 
 
-def _told(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFrame]:
+def _newest_times(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFrame]:
     """For a first stage the newest times of the streams that it does not join itself.
 
     A stream without a time has none to tell; it is read all the same, for its place among the sources.
     """
-    streams, n = plan.query.streams, len(plan.query.streams)
     return {
         stream.name: _sent(
             df.select(F.lit(True) if stream.time is None else F.col(_quoted(stream.time))),
-            Teller(stream, i, n, plan.buckets),
+            functools.partial(tell, plan, i),
         )
-        for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
+        for i, (stream, df) in enumerate(zip(plan.query.streams, frames, strict=True))
         if stream.name not in plan.subplan.streams
     }
 

@@ -22,7 +22,6 @@ def preload() -> None:
         "braided.spark.bucket",
         "braided.spark.wire.pack",
         "braided.spark.processor",
-        "braided.spark.wire.repack",
     ):
         importlib.import_module(module)
     warm_up()
