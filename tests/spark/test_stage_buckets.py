@@ -38,7 +38,7 @@ class Stages:
         self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop", arena: Any = None
     ) -> None:
         schemas = tuple(tables[n].schema for n in query.names)
-        self.plan = JoinPlan(query, schemas, BUCKETS, late, arena or ArenaPlan())
+        self.plan = JoinPlan(query, schemas, BUCKETS, late, arena or ArenaPlan(), staged=True)
         self.stages = self.plan.stages()
         self.states = [[Memory() for _ in range(BUCKETS)] for _ in self.stages]
         self.order = np.random.default_rng(0)

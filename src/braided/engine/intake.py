@@ -49,6 +49,8 @@ class Arrival:
     upto: int | None = None  # the hash of the key up to which they close all
     violations: int = 0  # rows that broke a promise, left out
     keys: Keys | None = None  # of its rows, each once, where streams promise something
+    copied_rows: int = 0  # at the end of its rows, which another engine counts
+    total_rows: int | None = None  # of the stream in this batch, at all engines together
     brought: bool = False  # whether the stream brought any row in this batch, here or elsewhere
 
     @property
@@ -77,6 +79,7 @@ class Counted:
     punctuations: int = 0
     newest_us: int | None = None
     brought: bool = False
+    total_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,14 @@ class Incoming:
     """One stream's part of a batch before it is judged: rows and punctuations apart.
 
     Of the rows the stored columns are enough, of punctuations the columns that say what they close. Without
-    `counted` the rows are all that the stream brought.
+    `counted` the rows are all that the stream brought. The last `copies` of them went to several engines, and
+    another one counts them.
     """
 
     rows: pa.RecordBatch | None
     punctuations: pa.RecordBatch | None = None
     counted: Counted | None = None
+    copies: int = 0
 
 
 class Intake:
@@ -109,7 +114,10 @@ class Intake:
         """Judge and convert one part of a batch; with `borrow` its buffers are kept as they are."""
         if not isinstance(part, Incoming):
             part = Incoming(*split(self._layout.stream, part))
-        judged = self.empty() if part.rows is None else self._judge(part.rows, watermark_us, borrow=borrow)
+        judged = self.empty()
+        if part.rows is not None:
+            own = part.rows.num_rows - part.copies
+            judged = self._judge(part.rows, watermark_us, own, borrow=borrow)
         counted = {} if part.counted is None else vars(part.counted)
         return dataclasses.replace(judged, **{**self._closing(part.punctuations), **counted})
 
@@ -139,8 +147,8 @@ class Intake:
     def _values(self, columns: list[pa.Array]) -> tuple[pa.Array, ...] | None:
         return tuple(self._keys.comparable(columns)) if self._needs_values else None
 
-    def _judge(self, batch: pa.RecordBatch, watermark_us: int, *, borrow: bool) -> Arrival:
-        """Judge rows that are data; columns of punctuations need not be there."""
+    def _judge(self, batch: pa.RecordBatch, watermark_us: int, own: int, *, borrow: bool) -> Arrival:
+        """Judge rows that are data, the first `own` of which count; columns of punctuations may lack."""
         columns = [to_storable(batch.column(c)) for c in self._layout.columns]
         stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
         event = self._times(stored)
@@ -154,8 +162,9 @@ class Intake:
             keep, linked = _both(keep, keyed), None
         return Arrival(
             rows=self._rows(stored, event.us, keep, linked, borrow=borrow),
-            late=None if late is None else _picked(batch, late),
-            rows_in=batch.num_rows,
+            late=None if late is None else _picked(batch.slice(0, own), late[:own]),
+            copied_rows=batch.num_rows - own if keep is None else int(keep[own:].sum()),
+            rows_in=own,
             null_keys=null_keys,
             null_times=0 if timed is None else int((~timed).sum()),
             newest_us=event.newest_us,

@@ -27,11 +27,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Share:
-    """This engine's rows of a batch among all: rows `before`..`upto` of `total`."""
+    """This engine's rows of a batch among all: rows `before`..`upto` of `total`.
+
+    A row that several engines get counts in each; `different` is how many rows there are (None: `total`).
+    """
 
     before: int
     upto: int
     total: int
+    different: int | None = None
+
+    @property
+    def copied(self) -> bool:
+        """Whether several engines get the same row."""
+        return self.different is not None and self.different < self.total
 
     def of_budget(self, budget: int) -> int:
         """The part of a budget that these rows may use; all shares add up to the budget."""

@@ -17,6 +17,7 @@ class Counters:
     late_rows: int = 0
     null_keys: int = 0
     null_times: int = 0
+    copied_rows: int = 0
     shed_rows: int = 0
     punctuations: int = 0
     violations: int = 0

@@ -33,6 +33,7 @@ class StreamStatistics:
     late_rows: int = number("rows that came too late", prometheus="braided_late_rows_total", column="late")
     null_keys: int = number("rows without a key, which join nothing")
     null_times: int = number("rows without a time, which join nothing")
+    copied_rows: int = number("copies of rows that several buckets got, which only one of them counts")
     shed_rows: int = number("rows that were not let in")
     live_rows: int = number("rows held in memory", prometheus="braided_live_rows", column="held")
     live_bytes: int = number(

@@ -1,7 +1,7 @@
 """Where rows go: a grid of cells, of which every result is owned by exactly one.
 
-A layout has *dimensions*. A dimension belongs to attributes of the join graph (a row's coordinate is a hash of
-their values) or, in a join without a key, to one stream (a hash of the row itself). A row is sent to every
+A layout has *dimensions*. A dimension belongs to attributes of the join graph (a row's coordinate is a hash
+of their values) or, in a join without a key, to one stream (a hash of the row itself). A row is sent to every
 cell that agrees with the coordinates it knows. A result fixes every attribute and has a row of every stream,
 so it knows all coordinates: all of its rows meet in one cell, and in no other.
 
@@ -9,9 +9,9 @@ so it knows all coordinates: all of its rows meet in one cell, and in no other.
     item = 0    items -> row   | cell 0 |       | cell 1 |       an order knows both coordinates: one copy
     item = 1                   | cell 2 |       | cell 3 |       a customer goes to a column, an item to a row
 
-One key is one dimension: nothing is copied. Several keys are one each, so the join runs in one stage, whatever
-the plan; the price is copies. The cells of a dimension are its *share*; `choose` picks the shares that copy
-least.
+One key is one dimension: nothing is copied. Several keys are one each, so the join runs in one stage,
+whatever the plan; the price is copies. The cells of a dimension are its *share*; `choose` picks the shares
+that copy least.
 
 >>> from braided.query.join_query import JoinQuery
 >>> from braided.query.stream import Stream
@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from braided.query.errors import InvalidValue, require_stream
 from braided.query.join_graph import Attribute
 from braided.query.subplans import subplans
 
@@ -52,8 +53,8 @@ class Dimension:
         return stream == self.stream or any(name == stream for a in self.key for name, _ in a)
 
     def columns(self, stream: str) -> tuple[str, ...]:
-        """The columns of a stream that give the coordinate."""
-        return tuple(column for attribute in self.key for name, column in attribute if name == stream)
+        """The columns of a stream that give the coordinate: one for each attribute, for they are equal."""
+        return tuple(next(c for s, c in attribute if s == stream) for attribute in self.key)
 
     def __str__(self) -> str:
         if self.stream is not None:
@@ -130,7 +131,7 @@ def choose(query: JoinQuery, cells: int, rates: Mapping[str, float] | None = Non
     What is sent is a sum of products of shares, so it is convex in their logarithms: halving one share to
     double another as long as that helps ends at the least, or close to it.
     """
-    dimensions, rates = dimensions_of(query), _rates(query, rates)
+    dimensions, rates = dimensions_of(query), check_rates(query, rates)
     shares = [1] * len(dimensions)
     for _ in range(cells.bit_length() - 1):
         shares = min(_doubled(shares), key=lambda s: _cost(dimensions, s, rates))
@@ -144,10 +145,10 @@ def choose(query: JoinQuery, cells: int, rates: Mapping[str, float] | None = Non
 def in_stages(query: JoinQuery, layout: Layout, rates: Mapping[str, float] | None = None) -> tuple[bool, str]:
     """Whether several stages would cost less than the grid, and why.
 
-    A stage more costs time in every batch and moves what lower ones found (as many rows as a stream brings, by
-    a guess); the grid costs the copies.
+    A stage more costs time in every batch and moves what lower ones found (as many rows as a stream brings,
+    by a guess); the grid costs the copies.
     """
-    stages, rates = len(subplans(query.graph, query.tree)), _rates(query, rates)
+    stages, rates = len(subplans(query.graph, query.tree)), check_rates(query, rates)
     if stages == 1:
         return False, "one key: nothing is copied" if len(layout.dimensions) == 1 else "no key"
     read, sent = sum(rates.values()), layout.sent(rates)
@@ -155,12 +156,19 @@ def in_stages(query: JoinQuery, layout: Layout, rates: Mapping[str, float] | Non
     staged = _ROW_SECONDS * (read + (stages - 1) * read / len(rates)) + _STAGE_SECONDS * (stages - 1)
     which = "fewer" if grid <= staged else "more"
     return grid > staged, (
-        f"{sent / max(1.0, read):.1f} copies of a row on average cost {which} seconds a batch (about {grid:.1f}) "
-        f"than {stages} stages (about {staged:.1f})"
+        f"{sent / max(1.0, read):.1f} copies of a row on average cost {which} seconds a batch (about "
+        f"{grid:.1f}) than {stages} stages (about {staged:.1f})"
     )
 
 
-def _rates(query: JoinQuery, rates: Mapping[str, float] | None) -> dict[str, float]:
+def check_rates(query: JoinQuery, rates: Mapping[str, float] | None) -> dict[str, float]:
+    """How many rows each stream brings, guessed where it is not given; what cannot be raises."""
+    for name, rate in (rates or {}).items():
+        require_stream(name, query.names, "rates")
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+            raise InvalidValue(
+                f"rates: stream {name!r} must bring a number of rows, zero or more; got {rate!r}"
+            )
     return {name: float((rates or {}).get(name, BATCH_ROWS)) for name in query.names}
 
 

@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
 from braided.query.join_query import JoinQuery
+from braided.query.layout import Layout, check_rates, choose, in_stages
 from braided.query.memory import LEAST_BYTES
 from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
@@ -48,6 +49,7 @@ from braided.spark.wire.packed import Found, Packed, schema
 from braided.spark.wire.schemas import in_arrow
 
 DEFAULT_BUCKETS = 8
+_MANY_COPIES = 16
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
 _COLD_RATE = 300_000.0  # rows a second that come from the state store and are joined
 _log = logging.getLogger("braided")
@@ -58,14 +60,18 @@ def join(
     frames: Mapping[str, DataFrame],
     *,
     buckets: int = DEFAULT_BUCKETS,
+    layout: Literal["auto", "grid", "stages"] = "auto",
+    rates: Mapping[str, float] | None = None,
     late: Literal["drop", "flag"] = "drop",
     heartbeat: bool | None = None,
     checkpoint: str | None = None,
 ) -> DataFrame:
     """The join of DataFrames: streaming ones give a streaming DataFrame, batch ones a batch result.
 
-    `buckets` (a power of two) is how many parts the keys are split into; it is fixed in a checkpoint. A join
-    without any key has one, whatever is asked for, and says so in a warning.
+    `buckets` (a power of two) is how many parts the keys are split into; it is fixed in a checkpoint.
+    `layout` says where the rows of a join with several keys go: to the cells of a "grid", some to more than
+    one, in one stage, or through "stages", one after the other; "auto" takes what costs less, by the `rates`
+    of the streams (rows in a batch) as far as they are given. `query.explain(buckets=...)` shows the choice.
     With `late="flag"` rows that come too late are handed out as rows of their own, with the name of
     their stream in the column `late_stream`; else they are only counted.
     With `heartbeat` a batch is run every second even while all sources are silent; None: if merges may wait
@@ -73,7 +79,7 @@ def join(
     With `checkpoint`, the folder that the query is to be started with, a query that cannot go on with what
     is there is refused here, before Spark writes anything; else in the first batch.
     """
-    plan = _plan(query, frames, buckets, late)
+    plan = _plan(query, frames, buckets, late, layout, rates)
     beating = bool(query.memory and query.memory.defer) if heartbeat is None else heartbeat
     ordered = [frames[name] for name in query.names]
     if checkpoint is not None:
@@ -138,7 +144,14 @@ def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), blobs)
 
 
-def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
+def _plan(
+    query: JoinQuery,
+    frames: Mapping[str, DataFrame],
+    buckets: int,
+    late: str,
+    layout: str,
+    rates: Mapping[str, float] | None,
+) -> JoinPlan:
     if not isinstance(query, JoinQuery):
         raise InvalidType(f"join needs a bd.JoinQuery; got {query!r}")
     for name in (*query.names, *frames):
@@ -151,6 +164,7 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
         raise InvalidValue(f"join: buckets must be a power of two up to {MAX_BUCKETS}; got {buckets}")
     require_choice("join", "late", late, ("drop", "flag"))
+    require_choice("join", "layout", layout, ("auto", "grid", "stages"))
     spark = frames[query.names[0]].sparkSession
     streaming = [name for name in query.names if frames[name].isStreaming]
     if 0 < len(streaming) < len(query.names):
@@ -164,9 +178,6 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     if streaming:
         check_session(spark)
         check_streaming(query)
-    if query.keyless and buckets > 1:
-        _log.warning("this join has no key: all rows are compared with all others in one bucket, by one task")
-        buckets = 1
     short = query.overload.state_rows if query.overload is not None else None
     if short is not None and short < buckets:
         _log.warning("state_rows=%d is less than buckets=%d: some buckets can keep nothing", short, buckets)
@@ -174,9 +185,29 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     arena = _arena(spark) if streaming else ArenaPlan()
     cores = min(buckets, spark.sparkContext.defaultParallelism)
     query = _shared_memory(query, buckets, spark)
-    plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores)  # type: ignore[arg-type]
+    grid = choose(query, buckets, check_rates(query, rates))
+    staged = _staged(query, grid, layout, rates)
+    plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores, layout=grid, staged=staged)  # type: ignore[arg-type]
     _check_plan(plan)
     return plan
+
+
+def _staged(query: JoinQuery, grid: Layout, layout: str, rates: Mapping[str, float] | None) -> bool:
+    """Whether rows go through stages and not to the cells of a grid."""
+    cheaper, reason = in_stages(query, grid, rates)
+    budget = query.overload or query.memory
+    if layout == "stages":
+        return True
+    if layout == "auto" and cheaper and not budget:
+        _log.info("join in stages: %s", reason)
+        return True
+    copies = grid.sent(dict.fromkeys(query.names, 1.0)) / len(query.names)
+    if copies > _MANY_COPIES:
+        _log.warning(
+            "this join sends a row to %.0f cells on average; fewer buckets, or layout='stages', send fewer",
+            copies,
+        )
+    return False
 
 
 def _check_input(name: str, df: DataFrame) -> None:
@@ -216,10 +247,7 @@ def _check_plan(plan: JoinPlan) -> None:
     _ = [stage.keys for stage in stages], plan.output
     for option in ("overload", "memory"):
         if len(stages) > 1 and getattr(plan.query, option) is not None:
-            raise InvalidValue(
-                f"join: {option} is not available for joins with several keys on Spark; use one key, or the "
-                "local engine"
-            )
+            raise InvalidValue(f"join: {option} needs all streams in one stage; leave out layout='stages'")
     if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(
             f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"

@@ -15,8 +15,10 @@ from braided.engine.operators.layout import Layout, Output, key_format_of, layou
 from braided.engine.sides.keys import KeyFormat
 from braided.query.errors import about
 from braided.query.join_query import JoinQuery
+from braided.query.layout import Layout as Grid
+from braided.query.layout import choose
 from braided.query.plan_tree import Plan
-from braided.query.subplans import Subplan, subplans
+from braided.query.subplans import Subplan, subplans, whole
 
 BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM holds a blob several times
 LATE_COLUMN = "late_stream"
@@ -47,7 +49,9 @@ class ArenaPlan:
 class JoinPlan:
     """A query with the schemas of its streams, the number of buckets, and what happens to late rows.
 
-    `stage` says which operator of the Spark query it describes, `cores` how many tasks run at a time.
+    `stage` says which operator of the Spark query it describes, `cores` how many tasks run at a time. Rows go
+    where `layout` says (None: as the query alone suggests), or are `staged`: then a join with several keys
+    has a stage for each.
     """
 
     query: JoinQuery
@@ -57,6 +61,13 @@ class JoinPlan:
     arena: ArenaPlan = ArenaPlan()
     stage: Stage = Stage()
     cores: int = 1
+    layout: Grid | None = None
+    staged: bool = False
+
+    @functools.cached_property
+    def grid(self) -> Grid:
+        """Where rows go, if there is one stage."""
+        return self.layout or choose(self.query, self.buckets)
 
     @functools.cached_property
     def layouts(self) -> tuple[Layout, ...]:
@@ -70,7 +81,7 @@ class JoinPlan:
     @functools.cached_property
     def subplan(self) -> Subplan:
         """The operators of the stage."""
-        return subplans(self.query.graph, self.query.tree)[self.stage.number]
+        return self._cut()[self.stage.number]
 
     @functools.cached_property
     def inputs(self) -> tuple[Plan, ...]:
@@ -89,8 +100,12 @@ class JoinPlan:
 
     def stages(self) -> tuple[JoinPlan, ...]:
         """One plan for each stage, in the order rows pass them."""
-        cut = subplans(self.query.graph, self.query.tree)
-        return tuple(replace(self, stage=Stage(number, len(cut))) for number in range(len(cut)))
+        of = len(self._cut())
+        return tuple(replace(self, stage=Stage(number, of)) for number in range(of))
+
+    def _cut(self) -> tuple[Subplan, ...]:
+        graph, tree = self.query.graph, self.query.tree
+        return subplans(graph, tree) if self.staged else (whole(graph, tree),)
 
     def source(self, node: Plan) -> Input:
         """What the rows of an input look like."""

@@ -18,6 +18,7 @@ from braided.engine.sides.times import check_time_type, result_time_type
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you_mean
 from braided.query.join_graph import Attribute
 from braided.query.join_query import JoinQuery
+from braided.query.layout import Dimension
 from braided.query.parts import PUNCTUATION, RESULT_TIME
 from braided.query.plan_tree import Plan, operators
 from braided.query.stream import Stream
@@ -115,6 +116,11 @@ def key_format_of(query: JoinQuery, operator: tuple[Plan, ...], layouts: Iterabl
 def attribute_format(attribute: Attribute, layouts: Iterable[Layout]) -> KeyFormat:
     """How columns that must be equal are compared, from the streams that are known."""
     return key_format([_typed(attribute, layouts)])
+
+
+def dimension_format(dimension: Dimension, layouts: Iterable[Layout]) -> KeyFormat:
+    """How the columns of a dimension are hashed, whichever stream they are in."""
+    return key_format([_typed(attribute, layouts) for attribute in dimension.key])
 
 
 def check_key_types(query: JoinQuery, layouts: Sequence[Layout]) -> None:

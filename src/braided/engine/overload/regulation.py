@@ -82,6 +82,8 @@ class Regulation:
         overload = self._overload
         if overload is None or not overload.drops_input or overload.probes is None:
             return list(arrivals)
+        if share.copied:
+            return self._let_in_everywhere(arrivals, overload.probes)
         budget = share.of_budget(overload.probes)
         rows = tuple(len(a.rows) if a else 0 for a in arrivals)
         if sum(rows) <= budget:
@@ -94,6 +96,19 @@ class Regulation:
             wanted = let_in(overload.allocation, budget, self._waiting(rows))
             quotas = whole(wanted, budget, turn=batch)
         return [a and _only(a, d, q) for a, d, q in zip(arrivals, draws, quotas, strict=True)]
+
+    def _let_in_everywhere(self, arrivals: Arrivals, budget: int) -> list[Arrival | None]:
+        """The same where several engines get the same row: it is let in by all of them, or by none.
+
+        So a row is drawn by a share of all rows of its stream, which every engine knows.
+        """
+        assert self._overload is not None
+        rows = tuple((a.total_rows or 0) if a else 0 for a in arrivals)
+        windows = tuple(float(self._query.bounds.retention_us(i)) for i in range(len(rows)))
+        wanted = let_in(self._overload.allocation, budget, Waiting(rows, windows))
+        shares = [min(1.0, part / max(1, n)) for part, n in zip(wanted, rows, strict=True)]
+        batch, seed = self._host.batches, self._query.tuning.seed
+        return [a and _part(a, _draws(a, i, batch, seed), shares[i]) for i, a in enumerate(arrivals)]
 
     def after(self, arrivals: Arrivals) -> None:
         """A batch is done: remember its rates, and cut the windows to what may be stored."""
@@ -192,6 +207,16 @@ def _only(arrival: Arrival, draws: Int64s, quota: int) -> Arrival:
         return arrival
     let_in = _smallest(rows, draws, quota) if quota else np.zeros(len(rows), np.bool_)
     return dataclasses.replace(arrival, rows=rows.pick(let_in), shed_rows=len(rows) - quota)
+
+
+def _part(arrival: Arrival, draws: Int64s, share: float) -> Arrival:
+    """The arrival with this share of its rows, by their draws; copies are not counted."""
+    if share >= 1 or not len(draws):
+        return arrival
+    chosen: Bools = draws.view(np.uint64) < np.uint64(share * (1 << 64))
+    own = len(draws) - arrival.copied_rows
+    shed, copied = own - int(chosen[:own].sum()), int(chosen[own:].sum())
+    return dataclasses.replace(arrival, rows=arrival.rows.pick(chosen), shed_rows=shed, copied_rows=copied)
 
 
 def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:

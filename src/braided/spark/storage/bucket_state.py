@@ -38,7 +38,8 @@ class BucketState:
         plan, data = self._plan, None if self._state is None else self._state.get_meta()
         if data is None:
             query, types = plan.query, stored_types(plan)
-            return Meta(query.fingerprint(), query.meaning(), types, plan.buckets, stage_of(plan))
+            shares = [] if plan.staged else list(plan.grid.shares)
+            return Meta(query.fingerprint(), query.meaning(), types, plan.buckets, shares, stage_of(plan))
         meta = Meta.decode(data)
         check_same_query(meta, plan)
         meta.schema = stored_types(plan)

@@ -26,6 +26,12 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
     different = plan.query.difference(meta.meaning)
     if different:
         raise InvalidValue(f"this checkpoint belongs to another query: {different}; {_REMEDY}")
+    shares = [] if plan.staged else list(plan.grid.shares)
+    if meta.shares != shares and meta.stage == stage_of(plan):
+        raise InvalidValue(
+            f"this checkpoint spreads rows over cells by {_by(meta.shares)}, and the join by {_by(shares)}; "
+            f"{_REMEDY}"
+        )
     tree = plain(plan.query.tree)
     written = meta.numbers.get("plan", tree)
     if meta.stage != stage_of(plan) or (meta.stage and written != tree):
@@ -34,6 +40,10 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
             f"keys every stage of a plan keeps rows of its own, so the plan is fixed; {_REMEDY}"
         )
     _check_types(meta, plan)
+
+
+def _by(shares: list[int]) -> str:
+    return "stages" if not shares else " x ".join(map(str, shares))
 
 
 def _check_types(meta: Meta, plan: JoinPlan) -> None:

@@ -62,6 +62,7 @@ class Meta:
     meaning: dict[str, Any]
     schema: dict[str, dict[str, str]]  # the types of stored columns
     buckets: int
+    shares: list[int] = field(default_factory=list)  # of the layout's dimensions; empty: in stages
     stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
     token: str = ""
     next_chunk: int = 0

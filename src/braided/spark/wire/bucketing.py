@@ -1,15 +1,14 @@
 """Rows by bucket: blobs of rows on their way to a stage, and the control rows that go with them.
 
-One task's rows of one input go to the buckets of the stage that joins them, in as few blobs as possible, and
-each bucket learns how many rows go to it, to the buckets before it and to all. Rows with the same key go to
-the same bucket, whichever input brings them.
+One task's rows of one input go to the buckets of the stage that joins them (`routing`), in as few blobs as
+possible, and each bucket learns how many rows go to it, to the buckets before it and to all.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.labels import labels
 from braided.spark.wire.packed import NO_STREAM, Newest, Packed, to_arrow
+from braided.spark.wire.routing import Route, Router
 
 _FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
 
@@ -33,7 +33,9 @@ class Bucketing:
         self._plan, self._number, self._part, self._seq = plan, number, _partition(), 0
         self._labels = labels(plan.buckets)
         self._began_us = time.time_ns() // 1000
+        self._router = None if number == NO_STREAM else Router(plan, number)
         self._by_bucket = np.zeros(plan.buckets, np.int64)
+        self._joining = 0
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self.counts: Counter[str] = Counter()
@@ -54,26 +56,26 @@ class Bucketing:
         """The rows that are held, as packed rows with a blob each."""
         held, self._held, self._held_bytes = self._held, [], 0
         if held:
-            for number, piece in self._sorted(held[0] if len(held) == 1 else pa.concat_batches(held)):
-                self._by_bucket[number] += piece.num_rows
-                yield self._row(number, blobs.encode(piece))
+            for cells, piece in self._routes(held[0] if len(held) == 1 else pa.concat_batches(held)):
+                self._joining += piece.num_rows
+                self._by_bucket[list(cells)] += piece.num_rows
+                yield self._rows(cells, blobs.encode(piece))
 
     def punctuations(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Punctuations of keys, for the buckets of these keys, which count them."""
-        for number, piece in self._sorted(rows):
-            yield self._row(number, blobs.encode(piece), closing=True, punctuations=piece.num_rows)
+        for cells, piece in self._routes(rows):
+            yield self._rows(cells, blobs.encode(piece), closing=True, punctuations=piece.num_rows)
 
     def to_all(self, punctuations: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Punctuations for every bucket; they are counted elsewhere."""
-        for number in range(self._plan.buckets):
-            yield self._row(number, blobs.encode(punctuations), closing=True)
+        yield self._rows(range(self._plan.buckets), blobs.encode(punctuations), closing=True)
 
     def passing(self, blob: bytes) -> pa.RecordBatch:
         """A blob that is none of the stage's business, as a packed row.
 
         All of a task's go to one bucket, by the task's number: a repeated attempt must choose the same.
         """
-        return self._row(self._part % self._plan.buckets, blob, stream=NO_STREAM)
+        return self._rows([self._part % self._plan.buckets], blob, stream=NO_STREAM)
 
     def control(self, leaves_us: Newest | None = None) -> pa.RecordBatch:
         """A row for every bucket: counts go to the first, so that sums are right; times go to all.
@@ -84,30 +86,27 @@ class Bucketing:
         row = Packed(
             self._labels[0], self._number, self._part, self._seq, newest_us=self.newest_us,
             rows_upto=upto[0], rows_total=upto[-1], began_us=self._began_us, leaves_us=leaves_us,
-            dropped=self.counts["null_keys"] + self.counts["null_times"],
+            dropped=self.counts["null_keys"] + self.counts["null_times"], joining=self._joining,
         )  # fmt: skip
         others = zip(self._labels[1:], upto[:-1], upto[1:], strict=True)
         rest = (row._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in others)
         counts: dict[str, Any] = self.counts
         return to_arrow([row._replace(**counts), *rest])
 
-    def _sorted(self, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows by bucket, in pieces of bounded size."""
-        places = self._plan.places(self._plan.inputs[self._number])
-        hashes = self._plan.keys.hashes([rows.column(k) for k in places], rows.num_rows)
-        bucket = (hashes & (self._plan.buckets - 1)).astype(np.uint16)
-        counts = np.bincount(bucket, minlength=self._plan.buckets)
-        rows = rows.take(pa.array(np.argsort(bucket, kind="stable")))
-        start = 0
-        for number in np.flatnonzero(counts).tolist():
-            for piece in blobs.bounded(rows.slice(start, counts[number])):
-                yield number, piece
-            start += int(counts[number])
+    def _routes(self, rows: pa.RecordBatch) -> Iterator[Route]:
+        assert self._router is not None
+        return self._router.routes(rows)
 
-    def _row(self, bucket: int, blob: bytes, **others: Any) -> pa.RecordBatch:
-        row = Packed(self._labels[bucket], self._number, self._part, self._seq, blob=blob)
+    def _rows(
+        self, cells: Sequence[int], blob: bytes, punctuations: int = 0, **others: Any
+    ) -> pa.RecordBatch:
+        """A blob for some buckets; the first of them counts what is in it."""
+        row = Packed(self._labels[cells[0]], self._number, self._part, self._seq, blob=blob)._replace(
+            **others
+        )
         self._seq += 1
-        return to_arrow([row._replace(**others)])
+        copies = (row._replace(bucket=self._labels[cell], copied=True) for cell in cells[1:])
+        return to_arrow([row._replace(punctuations=punctuations), *copies])
 
 
 def _partition() -> int:

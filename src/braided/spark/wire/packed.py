@@ -41,8 +41,9 @@ class Packed(NamedTuple):
     that a bucket can sort them. `rows_in`, `null_keys`, `null_times` and `punctuations` are to be added up
     over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
     cannot join, when the task began by its own clock, and, of the rows that can join, how many go to the
-    buckets before this one, up to it, and in total. In a query of several stages `leaves_us` are the newest
-    times of all streams. A blob holds rows, or punctuations if it is `closing`.
+    buckets before this one, up to it, and in total, and how many there were before they were copied
+    (`joining`). In a query of several stages `leaves_us` are the newest times of all streams. A blob holds
+    rows, or punctuations if it is `closing`; if it is `copied`, another bucket counts them.
     """
 
     bucket: _Int
@@ -57,10 +58,12 @@ class Packed(NamedTuple):
     rows_before: _Long = 0
     rows_upto: _Long = 0
     rows_total: _Long = 0
+    joining: _Long = 0
     dropped: _Long = 0
     began_us: _LongOrNull = None
     blob: _Blob = None
     closing: _Bool = False
+    copied: _Bool = False
     leaves_us: _Longs = None
 
 

@@ -31,7 +31,7 @@ class Received:
 
     def __init__(self, plan: JoinPlan, packed: Sequence[Packed]) -> None:
         self._plan = plan
-        self._packed = sorted(packed, key=lambda p: (p.stream, p.part, p.seq))
+        self._packed = sorted(packed, key=lambda p: (p.stream, p.copied, p.part, p.seq))
 
     @property
     def idle(self) -> bool:
@@ -51,7 +51,7 @@ class Received:
     @property
     def share(self) -> Share:
         """Which rows of the whole batch are this bucket's, over all streams."""
-        rows = [(p.rows_before, p.rows_upto, p.rows_total) for p in self._packed]
+        rows = [(p.rows_before, p.rows_upto, p.rows_total, p.joining) for p in self._packed]
         return Share(*map(sum, zip(*rows, strict=True)))
 
     @functools.cached_property
@@ -103,9 +103,12 @@ class Received:
         packed = self._of(i)
         brought = any(p.rows_total for p in packed) and not any(p.dropped for p in packed)
         sums = {name: sum(getattr(p, name) for p in packed) for name in _ADDED}
-        counted = Counted(**sums, newest_us=self.newest_us[i], brought=brought)
-        rows = _rows([p for p in packed if not p.closing])
-        return Incoming(rows, _rows([p for p in packed if p.closing]), counted)
+        total = sum(p.joining for p in packed)
+        counted = Counted(**sums, newest_us=self.newest_us[i], brought=brought, total_rows=total)
+        own, copies = (_rows([p for p in packed if p.copied == c and not p.closing]) for c in (False, True))
+        rows = own if copies is None else copies if own is None else pa.concat_batches([own, copies])
+        closing = _rows([p for p in packed if p.closing])
+        return Incoming(rows, closing, counted, 0 if copies is None else copies.num_rows)
 
     def _of(self, number: int) -> list[Packed]:
         """The packed rows of one of the stage's inputs."""
