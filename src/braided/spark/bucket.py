@@ -24,7 +24,6 @@ from braided.engine.stopwatch import Stopwatch
 from braided.spark import measures
 from braided.spark.batch_clock import BatchClock
 from braided.spark.plan import LATE_COLUMN, JoinPlan
-from braided.spark.skew import hottest_rows
 from braided.spark.storage.arena import Arena, new_token, open_arena
 from braided.spark.storage.bucket_state import BucketState
 from braided.spark.storage.store import Meta, State
@@ -99,7 +98,7 @@ class Bucket:
             self._plan,
             meta.by_input(),
             rows=sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a),
-            hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(arrivals),
+            hottest_key_rows=0 if self._plan.query.keyless else measures.hottest_rows(arrivals),
             engine_seconds=watch.us("engine") / 1e6,
             state_seconds=watch.us("state") / 1e6,
             rebuilds=stored.rebuilds,
@@ -119,7 +118,7 @@ class Bucket:
             engine.measured(seconds, self._ahead_seconds)
 
     def _blobs(self, table: pa.Table) -> Iterator[bytes]:
-        if self._plan.late == "flag" and self._plan.stage.last:
+        if self._plan.late == "flag" and self._plan.last:
             table = table.append_column(LATE_COLUMN, pa.nulls(table.num_rows, pa.string()))
         for batch in table.to_batches():
             yield from blobs.encoded(batch)
