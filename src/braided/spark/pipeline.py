@@ -32,11 +32,11 @@ from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.query.streaming import check_streaming
-from braided.spark.batch import batch_join, whole_batch_join
+from braided.spark.bucket import batch_join
+from braided.spark.checkpoint import check_checkpoint
 from braided.spark.measures import OBSERVED, observation
 from braided.spark.plan import LATE_COLUMN, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.restart import check_checkpoint
 from braided.spark.sessions.builder import check_session
 from braided.spark.sessions.workers import start_early
 from braided.spark.sources.heartbeat import beats
@@ -134,8 +134,7 @@ def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     if packed[0].isStreaming:
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), blobs, "Append", "None")
         return joined.observe(observation(plan), *_observations(plan))
-    piecewise = not pyspark.__version__.startswith("4.0.")
-    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), blobs)
+    return grouped.applyInArrow(batch_join(plan, whole=pyspark.__version__.startswith("4.0.")), blobs)
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
