@@ -18,7 +18,7 @@ from braided.policies.probe_order import PROBE_ORDER_POLICIES
 from braided.policies.statistics import JoinMetrics
 from braided.spark import measures
 from braided.spark.bucket import Bucket
-from braided.spark.plan import ArenaPlan, JoinPlan, Stage
+from braided.spark.plan import JoinPlan
 from braided.spark.storage import chunks, folders
 from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs, bucketing
@@ -64,7 +64,7 @@ class Cluster:
     ) -> None:
         """With `arena` live engines are kept between batches."""
         schemas = tuple(tables[n].schema for n in query.names)
-        self.plan = JoinPlan(query, schemas, BUCKETS, late, ArenaPlan("app", True) if arena else ArenaPlan())
+        self.plan = JoinPlan(query, schemas, BUCKETS, late, "app" if arena else "")
         self.states = [Memory() for _ in range(BUCKETS)]
         self.reports: list[str] = []
 
@@ -169,8 +169,11 @@ def test_numbers_of_all_buckets_come_together() -> None:
 
 
 def test_every_stage_reports_under_a_name_of_its_own() -> None:
-    assert measures.observation(Stage()) == measures.OBSERVED
-    reported = [measures.observation(Stage(number, of=3)) for number in range(3)]
+    query = bd.JoinQuery([stream(n) for n in names_of(2)])
+    assert measures.observation(JoinPlan(query, (), BUCKETS, "drop")) == measures.OBSERVED
+    graph = [("a.k", "b.k"), ("b.m", "c.m"), ("c.n", "d.n")]
+    query = bd.JoinQuery([bd.Stream(n) for n in "abcd"], on=graph, plan=((("a", "b"), "c"), "d"))
+    reported = [measures.observation(stage) for stage in JoinPlan(query, (), BUCKETS, "drop").stages()]
     assert len(set(reported)) == 3
     assert reported[-1] == measures.OBSERVED
 

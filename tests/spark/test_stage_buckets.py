@@ -14,7 +14,7 @@ import pytest
 import braided as bd
 from braided.query.subplans import subplans
 from braided.spark.bucket import Bucket
-from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.plan import JoinPlan
 from braided.spark.storage import folders
 from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs
@@ -35,10 +35,10 @@ class Stages:
     """All stages of a join and their buckets, fed with micro-batches as Spark would."""
 
     def __init__(
-        self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop", arena: Any = None
+        self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop", arena: str = ""
     ) -> None:
         schemas = tuple(tables[n].schema for n in query.names)
-        self.plan = JoinPlan(query, schemas, BUCKETS, late, arena or ArenaPlan(), staged=True)
+        self.plan = JoinPlan(query, schemas, BUCKETS, late, arena, staged=True)
         self.stages = self.plan.stages()
         self.states = [[Memory() for _ in range(BUCKETS)] for _ in self.stages]
         self.order = np.random.default_rng(0)
@@ -120,7 +120,7 @@ def test_oracle_text_keys_and_engines_that_go_on(
     monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
     tables = graph_tables(1, FOUR, key_type="string")
     query = bd.JoinQuery(streams(FOUR), on=GRAPHS["chain"][0], where="s0.n > s3.n")
-    made = Stages(query, tables, arena=ArenaPlan("app", arena))
+    made = Stages(query, tables, arena="app" if arena else "")
     found = [made.push(b) for b in batches(tables, 5)]
     assert_same_bag(pa.concat_tables(found), expected(query, tables))
     folders_ = {p.parent.name for p in (tmp_path / "arenas").rglob("[0-9]")}

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from braided.policies.statistics import JoinMetrics as JoinMetrics
+    from braided.spark.checkpoint import StoredState as StoredState
+    from braided.spark.checkpoint import finish as finish
+    from braided.spark.checkpoint import inspect_state as inspect_state
     from braided.spark.diagnosis import why as why
-    from braided.spark.finishing import finish as finish
     from braided.spark.measures import metrics as metrics
     from braided.spark.pipeline import join as join
     from braided.spark.sessions.builder import conf as conf
     from braided.spark.sessions.builder import session as session
     from braided.spark.sources.xml_source import XmlSource as XmlSource
-    from braided.spark.storage.stored import StoredState as StoredState
-    from braided.spark.storage.stored import inspect_state as inspect_state
 
 _HOMES = {
     "JoinMetrics": "measures",
-    "StoredState": "storage.stored",
+    "StoredState": "checkpoint",
     "XmlSource": "sources.xml_source",
     "conf": "sessions.builder",
-    "finish": "finishing",
-    "inspect_state": "storage.stored",
+    "finish": "checkpoint",
+    "inspect_state": "checkpoint",
     "join": "pipeline",
     "metrics": "measures",
     "session": "sessions.builder",

@@ -11,10 +11,10 @@ Rows that a lower stage made are never judged: their last component was accepted
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,14 +22,12 @@ from braided.engine.engine import Engine
 from braided.engine.intake import Arrival
 from braided.engine.stopwatch import Stopwatch
 from braided.spark import measures
-from braided.spark.batch_clock import BatchClock
 from braided.spark.plan import LATE_COLUMN, JoinPlan
-from braided.spark.skew import hottest_rows
 from braided.spark.storage.arena import Arena, new_token, open_arena
 from braided.spark.storage.bucket_state import BucketState
 from braided.spark.storage.store import Meta, State
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import Found, Packed
+from braided.spark.wire.packed import Found, Packed, packed_rows, schema, to_arrow
 from braided.spark.wire.received import Received
 
 
@@ -99,7 +97,7 @@ class Bucket:
             self._plan,
             meta.by_input(),
             rows=sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a),
-            hottest_key_rows=0 if self._plan.query.keyless else hottest_rows(arrivals),
+            hottest_key_rows=0 if self._plan.query.keyless else measures.hottest_rows(arrivals),
             engine_seconds=watch.us("engine") / 1e6,
             state_seconds=watch.us("state") / 1e6,
             rebuilds=stored.rebuilds,
@@ -112,14 +110,12 @@ class Bucket:
         self.probing_seconds = engine.watch.us("probing") / 1e6
         if received.began_us is None:
             return
-        clock = BatchClock(**meta.clock)
-        seconds = clock.seconds(received.began_us, time.time_ns() // 1000)
-        meta.clock = dataclasses.asdict(clock)
+        seconds = meta.clock.seconds(received.began_us, time.time_ns() // 1000)
         if not received.idle:
             engine.measured(seconds, self._ahead_seconds)
 
     def _blobs(self, table: pa.Table) -> Iterator[bytes]:
-        if self._plan.late == "flag" and self._plan.stage.last:
+        if self._plan.late == "flag" and self._plan.last:
             table = table.append_column(LATE_COLUMN, pa.nulls(table.num_rows, pa.string()))
         for batch in table.to_batches():
             yield from blobs.encoded(batch)
@@ -141,3 +137,19 @@ class Bucket:
                 for field in self._plan.schema
             ]
             yield from blobs.encoded(pa.RecordBatch.from_arrays(arrays, schema=self._plan.schema))
+
+
+def batch_join(plan: JoinPlan, *, whole: bool) -> Callable[..., Any]:
+    """A function that joins all rows of one bucket of a batch query, without state, into blobs of results.
+
+    With `whole` it goes from table to table: Spark 4.0 knows no other way.
+    """
+
+    def join_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for row in Bucket(plan, 0, None).run(packed_rows(batches)):
+            yield to_arrow([row])
+
+    def join_whole_bucket(table: pa.Table) -> pa.Table:
+        return pa.Table.from_batches(join_bucket(iter(table.to_batches())), schema(Found))
+
+    return join_whole_bucket if whole else join_bucket

@@ -33,11 +33,11 @@ from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.query.streaming import check_streaming
-from braided.spark.batch import batch_join, whole_batch_join
+from braided.spark.bucket import batch_join
+from braided.spark.checkpoint import check_checkpoint
 from braided.spark.measures import OBSERVED, observation
-from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
+from braided.spark.plan import LATE_COLUMN, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.restart import check_checkpoint
 from braided.spark.sessions.builder import check_session
 from braided.spark.sessions.workers import start_early
 from braided.spark.sources.heartbeat import beats
@@ -139,9 +139,8 @@ def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     blobs = from_arrow_schema(schema(Found))
     if packed[0].isStreaming:
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), blobs, "Append", "None")
-        return joined.observe(observation(plan.stage), *_observations(plan))
-    piecewise = not pyspark.__version__.startswith("4.0.")
-    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), blobs)
+        return joined.observe(observation(plan), *_observations(plan))
+    return grouped.applyInArrow(batch_join(plan, whole=pyspark.__version__.startswith("4.0.")), blobs)
 
 
 def _plan(
@@ -182,7 +181,7 @@ def _plan(
     if short is not None and short < buckets:
         _log.warning("state_rows=%d is less than buckets=%d: some buckets can keep nothing", short, buckets)
     schemas = tuple(_arrow_schema(frames[s.name], s) for s in query.streams)
-    arena = _arena(spark) if streaming else ArenaPlan()
+    arena = _arena(spark) if streaming else ""
     cores = min(buckets, spark.sparkContext.defaultParallelism)
     query = _shared_memory(query, buckets, spark)
     grid = choose(query, buckets, check_rates(query, rates))
@@ -254,15 +253,15 @@ def _check_plan(plan: JoinPlan) -> None:
         )
 
 
-def _arena(spark: SparkSession) -> ArenaPlan:
-    """Live engines are kept in files, unless Spark is told to encrypt what it writes to local disks."""
+def _arena(spark: SparkSession) -> str:
+    """The application that keeps live engines in files; none if Spark encrypts its local files."""
     encrypted = str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true"
     if encrypted:
         _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
     application = spark.sparkContext.applicationId
     remove_at_exit(application)
     _watch_queries(spark)
-    return ArenaPlan(application, not encrypted)
+    return "" if encrypted else application
 
 
 @functools.cache

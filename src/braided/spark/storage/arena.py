@@ -277,11 +277,11 @@ def open_arena(plan: JoinPlan, query_id: str, bucket: int) -> Arena | None:
 
     Engines with count windows are rebuilt: their state is small, and they wait with rows.
     """
-    if not plan.arena.enabled or plan.query.counts:
+    if not plan.arena or plan.query.counts:
         return None
     fingerprint = plan.query.fingerprint()
     try:
-        folder = bucket_folder(plan.arena.application, query_id, fingerprint, bucket, plan.stage.number)
+        folder = bucket_folder(plan.arena, query_id, fingerprint, bucket, plan.stage)
         return Arena(folder, fingerprint, folder.lock(_LOCK))
     except OSError:
         return None

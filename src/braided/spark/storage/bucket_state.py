@@ -13,12 +13,10 @@ from braided.engine.engine import Engine
 from braided.engine.features import Arrivals
 from braided.engine.site import Part, Site
 from braided.engine.state import EngineState
-from braided.spark.batch_clock import BatchClock
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.arena import Arena
 from braided.spark.storage.chunks import Chunks
 from braided.spark.storage.cold import ColdGroups
-from braided.spark.storage.parts import read_parts, write_parts
 from braided.spark.storage.same_query import check_cold, check_same_query, same_plan, stage_of, stored_types
 from braided.spark.storage.store import Meta, State
 
@@ -53,7 +51,7 @@ class BucketState:
                 arena.clear()
             return engine
         check_cold(meta, self._plan)
-        state = EngineState(meta.numbers, read_parts(self._chunks, meta))
+        state = EngineState(meta.numbers, self._chunks.read())
         if arena is not None:
             if self._mapped() and arena.load(engine, meta.token):
                 self.hits += 1
@@ -73,7 +71,7 @@ class BucketState:
         for late in engine.core.late:  # the output has them
             late.clear()
         state = saving.save(engine, arrivals)
-        write_parts(self._chunks, self.meta, state)
+        self._chunks.write(state)
         self.meta.numbers = state.numbers
         self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
         self._state.put_meta(self.meta.encode())
@@ -86,7 +84,7 @@ class BucketState:
 
     def _empty_engine(self, arena: Arena | None) -> Engine:
         query = self._plan.query
-        ended_us = BatchClock(**self.meta.clock).ended_us or 0
+        ended_us = self.meta.clock.ended_us or 0
         site = Site(
             allocate=None if arena is None else arena.allocate,
             part=Part(self._number, self._plan.buckets),

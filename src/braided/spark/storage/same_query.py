@@ -70,7 +70,7 @@ def same_plan(meta: Meta, plan: JoinPlan) -> bool:
 
 def stage_of(plan: JoinPlan) -> list[int]:
     """How a bucket's state names its stage; the only one has no name."""
-    return [plan.stage.number, plan.stage.of] if plan.stage.of > 1 else []
+    return [plan.stage, len(plan.subplans)] if len(plan.subplans) > 1 else []
 
 
 def stored_types(plan: JoinPlan) -> dict[str, dict[str, str]]:
