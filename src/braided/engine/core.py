@@ -37,7 +37,7 @@ class Core:
         self.query, self.site = query, site
         policies = site.policies or functools.partial(policies_for, query, machine_costs)
         self.tree = Tree(query, policies, site.allocate, site.subplan)
-        self.watermark = Watermark(tuple(s.lateness_us for s in query.streams), (None,) * len(query.streams))
+        self.watermark = Watermark(tuple(s.lateness_us for s in query.streams))
         self.floors_us = [BOTTOMLESS_US] * len(query.streams)
         self.now_us = self.floors_us
         self.counters = [Counters() for _ in query.streams]
@@ -62,7 +62,9 @@ class Core:
         if self.builder is None and output is not None and root.combining is not None:
             whole = root.root
             self.builder = (
-                Results(self.query, known, output, root.combining) if whole else Made(root.combining)
+                Results(self.query, known, output, root.combining, self.site.owns)
+                if whole
+                else Made(root.combining)
             )
         for learn in self.features.of(Feature.learn):
             if (undo := learn()) is not None and undoing is not None:

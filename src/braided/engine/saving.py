@@ -92,9 +92,7 @@ def _load(engine: Engine, state: EngineState, *, rows: bool) -> None:
     engine.core.floors_us = list(numbers["floors_us"])
     engine.core.results, engine.core.batches = numbers["results"], numbers["batches"]
     newest_us = tuple(numbers["streams"][name]["newest_us"] for name in names)
-    engine.core.watermark = dataclasses.replace(
-        engine.core.watermark, newest_us=newest_us, ended=numbers["ended"]
-    )
+    engine.core.watermark = engine.core.watermark.load(newest_us, numbers["watermark"])
     same = same_plan(engine, state)
     if rows:
         _put_rows(engine, state, same=same)
@@ -118,7 +116,7 @@ def _numbers(engine: Engine) -> dict[str, Any]:
         "learned": engine.tree.save(),
         "results": engine.core.results,
         "batches": engine.core.batches,
-        "ended": engine.core.watermark.ended,
+        "watermark": engine.core.watermark.save(),
     }
 
 
@@ -128,7 +126,8 @@ def _check_numbers(numbers: dict[str, Any], streams: int) -> None:
     times = [*numbers["floors_us"], *(s["newest_us"] for s in by_stream)]
     counts = [numbers["results"], numbers["batches"], *(n for s in by_stream for n in s["counters"].values())]
     whole = all(type(n) is int for n in [*counts, *(t for t in times if t is not None)])
-    if not (whole and isinstance(numbers["ended"], bool) and len(numbers["floors_us"]) == streams):
+    ended = numbers["watermark"]["ended"]
+    if not (whole and isinstance(ended, bool) and len(numbers["floors_us"]) == streams):
         raise InvalidValue("this saved state is damaged: some of its numbers are of another type")
 
 

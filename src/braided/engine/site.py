@@ -63,7 +63,8 @@ class Site:
     for (None: files). With `repeatable` nothing runs in the background. With `retried` any attempt at a batch
     may be the one that counts: rows expire only when the next batch begins, so that the last one can be
     taken back, and the caller makes room and measures time. `state_windows` say how many rows a side holds
-    between batches, lossy. `policies` gives each operator's policies in place of the query's.
+    between batches, lossy. `policies` gives each operator's policies in place of the query's. `owns` are the
+    times from and before which the oldest row of a result must lie; other results are another engine's.
     """
 
     allocate: Callable[[str], Allocate] | None = None
@@ -75,3 +76,4 @@ class Site:
     retried: bool = False
     state_windows: Mapping[Plan, int] = field(default_factory=dict)
     policies: Callable[[tuple[Plan, ...]], Policies] | None = None
+    owns: tuple[int, int] | None = None

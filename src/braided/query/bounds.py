@@ -43,6 +43,11 @@ class Bounds:
             bound < INFINITE_US for i, row in enumerate(self.matrix) for j, bound in enumerate(row) if i != j
         )
 
+    @property
+    def span_us(self) -> int:
+        """Return how far apart the rows of a result can be."""
+        return max(map(max, self.matrix))
+
     def retention_us(self, i: int) -> int:
         """Return how far the watermark must pass a row of stream i before no future row can join it."""
         return max(bound for j, bound in enumerate(self.matrix[i]) if j != i)

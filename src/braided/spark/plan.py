@@ -4,24 +4,59 @@ from __future__ import annotations
 
 import base64
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators.inputs import described
 from braided.engine.operators.layout import Layout, Output, key_format_of, layout_of, output_of
 from braided.engine.sides.keys import KeyFormat
+from braided.engine.site import Part
+from braided.policies.arrays import Bools, Int64s
+from braided.query.bounds import INFINITE_US
 from braided.query.errors import about
 from braided.query.join_query import JoinQuery
 from braided.query.layout import Layout as Grid
 from braided.query.layout import choose
 from braided.query.plan_tree import Plan
 from braided.query.subplans import Subplan, subplans, whole
+from braided.spark.wire.labels import labels
 
 BLOB_BYTES = 8 << 20  # a state call moves about 40 MB a second, and the JVM holds a blob several times
 LATE_COLUMN = "late_stream"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A span of event time with a meaning and a layout of its own: it owns results whose oldest row is in it.
+
+    It begins at `since_us` and ends before `until_us`; None: it is open there.
+    """
+
+    number: int = 0
+    since_us: int | None = None
+    until_us: int | None = None
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What a start takes over from the committed state of a checkpoint.
+
+    `epochs` are those that live, described, the newest last. All buckets know the same newest times, batches
+    and watermark: new ones begin with these. `carried` is what the
+    buckets of epochs that have gone had counted, as `EngineState` has it; `ended` are their labels.
+    """
+
+    checkpoint: str
+    epochs: Sequence[dict[str, Any]]
+    newest_us: tuple[int | None, ...]
+    batches: int = 0
+    watermark_us: int | None = None
+    carried: Mapping[str, Any] = field(default_factory=dict)
+    ended: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,7 +66,9 @@ class JoinPlan:
     `arena` names the application for which live engines are kept in files between batches; without a name
     they are not. Rows go where `layout` says (None: as the query alone suggests), or are `staged`: then a join
     with several keys has an operator for each, and `stage` is the number of the one that this describes, in
-    the order rows pass them. `cores` is how many tasks run at a time.
+    the order rows pass them. `cores` is how many tasks run at a time. Where the query has changed while it
+    ran, this is the plan of the newest `epoch`, and `earlier` has those of the others that still live.
+    `checkpoint` is a random text by which a checkpoint that begins with this plan is known later on.
     """
 
     query: JoinQuery
@@ -43,6 +80,67 @@ class JoinPlan:
     cores: int = 1
     layout: Grid | None = None
     staged: bool = False
+    epoch: Epoch = Epoch()
+    earlier: tuple[JoinPlan, ...] = ()
+    resumed: Resumed | None = None
+    checkpoint: str = ""
+
+    @property
+    def live(self) -> tuple[JoinPlan, ...]:
+        """The plans of all epochs that live, the newest first."""
+        return (self, *self.earlier)
+
+    @functools.cached_property
+    def labels(self) -> tuple[int, ...]:
+        """The labels of the buckets of all epochs, the newest first."""
+        return tuple(label for plan in self.live for label in labels(plan.buckets, plan.epoch.number))
+
+    def describe(self) -> dict[str, Any]:
+        """The epoch as plain values, for the state of its buckets."""
+        return {
+            "number": self.epoch.number,
+            "since_us": self.epoch.since_us,
+            "meaning": self.query.meaning(),
+            "buckets": self.buckets,
+            "shares": [] if self.staged else list(self.grid.shares),
+            "hot_keys": [] if self.staged else [list(astuple(hot)) for hot in self.grid.hot_keys],
+        }
+
+    @functools.cached_property
+    def epochs(self) -> Sequence[dict[str, Any]]:
+        """All epochs that live, described, the newest last."""
+        return [self.describe()] if self.resumed is None else self.resumed.epochs
+
+    @property
+    def owns(self) -> tuple[int, int] | None:
+        """From and before which time the oldest row of the epoch's results lies; None: at any time."""
+        since_us, until_us = self.epoch.since_us, self.epoch.until_us
+        if since_us is None and until_us is None:
+            return None
+        return -INFINITE_US if since_us is None else since_us, INFINITE_US if until_us is None else until_us
+
+    def part(self, number: int) -> Part:
+        """Which part of all epochs' buckets one of this epoch's is."""
+        newer = sum(e["buckets"] for e in self.epochs if e["number"] > self.epoch.number)
+        return Part(newer + number, sum(e["buckets"] for e in self.epochs))
+
+    def place(self, label: int) -> tuple[JoinPlan, int]:
+        """The epoch's plan and the number of the bucket that has a label."""
+        number = self.labels.index(label)
+        for plan in self.live:
+            if number < plan.buckets:
+                return plan, number
+            number -= plan.buckets
+        raise AssertionError(label)
+
+    def reached(self, event_us: Int64s) -> Bools:
+        """Which rows can be of a result that the epoch owns, by their times."""
+        inside = np.ones(len(event_us), np.bool_)
+        if self.epoch.since_us is not None:
+            inside &= event_us >= self.epoch.since_us
+        if self.epoch.until_us is not None:
+            inside &= event_us < self.epoch.until_us + self.query.bounds.span_us
+        return inside
 
     @functools.cached_property
     def grid(self) -> Grid:

@@ -41,12 +41,14 @@ class JoinProcessor(StatefulProcessor):
         import pandas as pd  # noqa: PLC0415
 
         from braided.spark.bucket import Bucket  # noqa: PLC0415
-        from braided.spark.wire.labels import labels  # noqa: PLC0415
         from braided.spark.wire.packed import packed_frames  # noqa: PLC0415
 
         plan = _plan(self._plan_bytes)
-        number = labels(plan.buckets).index(int(key[0]))
-        bucket = Bucket(plan, number, self, _query_id(), self._ahead_seconds)
+        if int(key[0]) not in plan.labels:  # of an epoch that has gone
+            self._meta.clear()
+            self._chunks.clear()
+            return
+        bucket = Bucket(*plan.place(int(key[0])), self, _query_id(), self._ahead_seconds)
         for row in bucket.run(packed_frames(rows)):
             yield pd.DataFrame({name: [value] for name, value in row._asdict().items()})
         self._ahead_seconds += bucket.probing_seconds

@@ -37,9 +37,14 @@ class Results:
     """Builds result tables of one query, from the combinations of its last operator."""
 
     def __init__(
-        self, query: JoinQuery, layouts: Sequence[Layout], output: Output, combining: Combining
+        self,
+        query: JoinQuery,
+        layouts: Sequence[Layout],
+        output: Output,
+        combining: Combining,
+        owns: tuple[int, int] | None = None,
     ) -> None:
-        self._query, self._combining = query, combining
+        self._query, self._combining, self._owns = query, combining, owns
         self.output, self.schema = output, output.schema
         self._sources = [(query.names[c.stream], c.column) for c in output.columns]
         self.latest: Positions = np.empty((0, 0), np.int32)  # the combinations of the latest table
@@ -52,6 +57,7 @@ class Results:
 
     def table(self, sides: Sequence[SideState], found: Positions, floors_us: Sequence[int]) -> pa.Table:
         """The result rows of the combinations that hold."""
+        found = only(found, self._owned(sides, found))
         found = only(found, self._counted(sides, found, floors_us))
         found = self._combining.holding(sides, found, floors_us)
         self.latest = found = only(found, self._filtered(sides, found))
@@ -60,6 +66,15 @@ class Results:
         if self._query.overload is not None:
             self._note_ages(sides, found)
         return self._gathered(sides, found)
+
+    def _owned(self, sides: Sequence[SideState], found: Positions) -> Bools | None:
+        """Which combinations have their oldest row where this engine owns the results."""
+        if self._owns is None or not found.shape[1]:
+            return None
+        rows = zip(self._combining.inputs, sides, found, strict=True)
+        times = [s.times_of(stream, side, positions) for s, side, positions in rows for stream in s.timed]
+        oldest = functools.reduce(np.minimum, times)
+        return (oldest >= self._owns[0]) & (oldest < self._owns[1])
 
     def _note_ages(self, sides: Sequence[SideState], found: Positions) -> None:
         """The oldest row of each stream among these results."""

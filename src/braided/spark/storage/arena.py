@@ -281,7 +281,8 @@ def open_arena(plan: JoinPlan, query_id: str, bucket: int) -> Arena | None:
         return None
     fingerprint = plan.query.fingerprint()
     try:
-        folder = bucket_folder(plan.arena, query_id, fingerprint, bucket, plan.stage)
+        name = f"{bucket}.{plan.epoch.number}" if plan.epoch.number else str(bucket)
+        folder = bucket_folder(plan.arena, query_id, fingerprint, name, plan.stage)
         return Arena(folder, fingerprint, folder.lock(_LOCK))
     except OSError:
         return None

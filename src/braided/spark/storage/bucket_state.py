@@ -11,7 +11,7 @@ from __future__ import annotations
 from braided.engine import saving
 from braided.engine.engine import Engine
 from braided.engine.features import Arrivals
-from braided.engine.site import Part, Site
+from braided.engine.site import Site
 from braided.engine.state import EngineState
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.arena import Arena
@@ -27,6 +27,7 @@ class BucketState:
     def __init__(self, plan: JoinPlan, number: int, state: State | None) -> None:
         """Without a state nothing is written, and rows that memory has no room for go to files."""
         self._plan, self._number, self._state = plan, number, state
+        self._moved = False  # whether other columns are stored from now on
         self.meta = self._read_meta()
         self._chunks = None if state is None else Chunks(state, self.meta, f"bucket {number}")
         self.rebuilds = self.hits = 0
@@ -35,20 +36,23 @@ class BucketState:
         """The bucket's small value; a checkpoint of another meaning raises before anything is touched."""
         plan, data = self._plan, None if self._state is None else self._state.get_meta()
         if data is None:
+            whose = plan.resumed.checkpoint if plan.resumed else plan.checkpoint
             query, types = plan.query, stored_types(plan)
-            shares = [] if plan.staged else list(plan.grid.shares)
-            return Meta(query.fingerprint(), query.meaning(), types, plan.buckets, shares, stage_of(plan))
-        meta = Meta.decode(data)
-        check_same_query(meta, plan)
-        meta.schema = stored_types(plan)
+            meta = Meta(query.fingerprint(), query.meaning(), types, plan.buckets, checkpoint=whose)
+        else:
+            meta = Meta.decode(data)
+            check_same_query(meta, plan)
+            self._moved = meta.schema != stored_types(plan)
+        meta.schema, meta.stage = stored_types(plan), stage_of(plan)
         return meta
 
     def engine(self, arena: Arena | None) -> Engine:
         """An engine in the stored state: from the arena if it can be trusted, else rebuilt."""
         meta, engine = self.meta, self._empty_engine(arena)
-        if not meta.batches or self._chunks is None:
+        if not meta.numbers or self._chunks is None:
             if arena is not None:
                 arena.clear()
+            self._inherit(engine)
             return engine
         check_cold(meta, self._plan)
         state = EngineState(meta.numbers, self._chunks.read())
@@ -56,13 +60,36 @@ class BucketState:
             if self._mapped() and arena.load(engine, meta.token):
                 self.hits += 1
                 saving.load(engine, state, rows=False)
+                self._carry(engine)
                 return engine
             arena.clear()
             engine = self._empty_engine(arena)
         self.rebuilds += 1
         saving.load(engine, state)
         self._place_chunks(engine)
+        self._carry(engine)
         return engine
+
+    def _inherit(self, engine: Engine) -> None:
+        """Begin where the other buckets are, if this one is of an epoch that has just begun."""
+        if self._plan.resumed is not None:
+            resumed, core = self._plan.resumed, engine.core
+            saved = {"ended": False, "floor_us": resumed.watermark_us}
+            core.watermark = core.watermark.load(resumed.newest_us, saved)
+            core.batches = resumed.batches
+            self._carry(engine)
+
+    def _carry(self, engine: Engine) -> None:
+        """Take over what epochs that have gone had counted: once, in the newest epoch's first bucket."""
+        plan, resumed = self._plan, self._plan.resumed
+        if resumed is None or not resumed.carried or self._number or plan.epoch.until_us is not None:
+            return
+        if self.meta.epochs == resumed.epochs:
+            return
+        engine.core.results += resumed.carried["results"]
+        for name, counters in zip(plan.query.names, engine.core.counters, strict=True):
+            for what, count in resumed.carried["streams"].get(name, {}).items():
+                setattr(counters, what, getattr(counters, what) + count)
 
     def write(self, engine: Engine, arrivals: Arrivals) -> None:
         """Write what the batch changed."""
@@ -73,6 +100,8 @@ class BucketState:
         state = saving.save(engine, arrivals)
         self._chunks.write(state)
         self.meta.numbers = state.numbers
+        self.meta.epoch, self.meta.epochs = self._plan.epoch.number, list(self._plan.epochs)
+        self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.query.fingerprint()
         self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
         self._state.put_meta(self.meta.encode())
 
@@ -80,14 +109,16 @@ class BucketState:
         """Whether an arena can hold what is stored now: one of another plan lacks what is made again."""
         memory = self._plan.query.memory
         lineage = None if memory is None else memory.lineage
-        return same_plan(self.meta, self._plan) and self.meta.spilled.get("lineage") == lineage
+        same = same_plan(self.meta, self._plan) and not self._moved
+        return same and self.meta.spilled.get("lineage") == lineage
 
     def _empty_engine(self, arena: Arena | None) -> Engine:
         query = self._plan.query
         ended_us = self.meta.clock.ended_us or 0
         site = Site(
             allocate=None if arena is None else arena.allocate,
-            part=Part(self._number, self._plan.buckets),
+            part=self._plan.part(self._number),
+            owns=self._plan.owns,
             subplan=self._plan.subplan,
             store=None if self._chunks is None else ColdGroups(self._chunks),
             clock=lambda: ended_us / 1e6,  # no clock that is read in a batch decides anything in it

@@ -43,14 +43,14 @@ def other_roots() -> list[Path]:
     return [Path(base) / root().name for base in bases]
 
 
-def bucket_folder(application: str, query_id: str, fingerprint: str, bucket: int, stage: int = 0) -> Folder:
+def bucket_folder(application: str, query_id: str, fingerprint: str, bucket: str, stage: int = 0) -> Folder:
     """A bucket's folder; it is there afterwards."""
     with (
         application_folder(application) as folder,
         folder.child(f"{query_id}-{fingerprint}") as query,
         query.child(str(stage)) as stages,
     ):
-        return stages.child(str(bucket))
+        return stages.child(bucket)
 
 
 def application_folder(application: str) -> Folder:

@@ -7,17 +7,34 @@ anything is touched.
 
 from __future__ import annotations
 
+from typing import Any
+
 from braided.engine.spill.saving import check as check_on_disk
 from braided.query.errors import InvalidValue
 from braided.query.values import plain
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Meta
 
-_REMEDY = "go back to it, or start a new checkpoint"
+_REMEDY = "go back to it, go on with bd.spark.join(..., resume=checkpoint), or start a new checkpoint"
 
 
 def check_same_query(meta: Meta, plan: JoinPlan) -> None:
-    """Raise if a checkpoint belongs to a query of another meaning, with the difference and the remedy."""
+    """Raise if a checkpoint belongs to a query of another meaning, with the difference and the remedy.
+
+    A plan that was resumed has been compared with the state of its checkpoint on the driver.
+    """
+    if plan.resumed is not None:
+        if meta.checkpoint != plan.resumed.checkpoint:
+            raise InvalidValue(
+                "the query was started with another checkpoint than the one that resume= named; start it with "
+                "the same"
+            )
+        return
+    if meta.epoch != plan.epoch.number or len(meta.epochs) > 1:
+        raise InvalidValue(
+            "the query of this checkpoint was changed while it ran; go on with "
+            "bd.spark.join(..., resume=checkpoint)"
+        )
     if meta.buckets != plan.buckets:
         raise InvalidValue(
             f"this checkpoint was made with buckets={meta.buckets}, and the join asks for "
@@ -26,11 +43,12 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
     different = plan.query.difference(meta.meaning)
     if different:
         raise InvalidValue(f"this checkpoint belongs to another query: {different}; {_REMEDY}")
-    shares = [] if plan.staged else list(plan.grid.shares)
-    if meta.shares != shares and meta.stage == stage_of(plan):
+    was, now = meta.epochs[-1], plan.describe()
+    if (was["shares"] != now["shares"] or was["hot_keys"] != now["hot_keys"]) and meta.stage == stage_of(
+        plan
+    ):
         raise InvalidValue(
-            f"this checkpoint spreads rows over cells by {_by(meta.shares)}, and the join by {_by(shares)}; "
-            f"{_REMEDY}"
+            f"this checkpoint spreads rows over cells by {_by(was)}, and the join by {_by(now)}; {_REMEDY}"
         )
     tree = plain(plan.query.tree)
     written = meta.numbers.get("plan", tree)
@@ -42,8 +60,9 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
     _check_types(meta, plan)
 
 
-def _by(shares: list[int]) -> str:
-    return "stages" if not shares else " x ".join(map(str, shares))
+def _by(epoch: dict[str, Any]) -> str:
+    hot = f" with {len(epoch['hot_keys'])} hot keys" if epoch["hot_keys"] else ""
+    return ("stages" if not epoch["shares"] else " x ".join(map(str, epoch["shares"]))) + hot
 
 
 def _check_types(meta: Meta, plan: JoinPlan) -> None:

@@ -92,7 +92,9 @@ class Meta:
     meaning: dict[str, Any]
     schema: dict[str, dict[str, str]]  # the types of stored columns
     buckets: int
-    shares: list[int] = field(default_factory=list)  # of the layout's dimensions; empty: in stages
+    epochs: list[dict[str, Any]] = field(default_factory=list)  # that live, the newest last; see `epochs`
+    epoch: int = 0  # which of them this is
+    checkpoint: str = ""  # whose state this is: drawn when it was first written
     stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
     token: str = ""
     next_chunk: int = 0
@@ -115,9 +117,8 @@ class Meta:
     @property
     def watermark_us(self) -> int | None:
         """How far event time has come; None until every stream has brought a row."""
-        late = [to_us(s.get("lateness", "0 seconds")) for s in self.meaning["streams"]]
-        newest = [n for n in self.newest_us.values() if n is not None]
-        return min(n - w for n, w in zip(newest, late, strict=True)) if len(newest) == len(late) else None
+        saved: int | None = self.numbers.get("watermark", {}).get("floor_us")
+        return saved
 
     @property
     def spilled(self) -> dict[str, Any]:

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
-from braided.spark.wire.labels import labels
 from braided.spark.wire.packed import NO_STREAM, Newest, Packed, to_arrow
-from braided.spark.wire.routing import Route, Router
+from braided.spark.wire.routing import Router
 
 _FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
 
@@ -31,12 +30,13 @@ class Bucketing:
 
     def __init__(self, plan: JoinPlan, number: int = NO_STREAM) -> None:
         self._plan, self._number, self._part, self._seq = plan, number, _partition(), 0
-        self._labels = labels(plan.buckets)
+        self._labels = plan.labels
         self._began_us = time.time_ns() // 1000
-        self._router = None if number == NO_STREAM else Router(plan, number)
-        self._by_bucket = np.zeros(plan.buckets, np.int64)
+        self._routers = [] if number == NO_STREAM else [Router(live, number) for live in plan.live]
+        self._first = np.cumsum([0, *(live.buckets for live in plan.live)]).tolist()  # buckets of epochs
+        self._by_bucket = np.zeros(len(plan.labels), np.int64)
         self._joining = 0
-        self._held: list[pa.RecordBatch] = []
+        self._held: dict[tuple[int, bool], list[pa.RecordBatch]] = {}
         self._held_bytes = 0
         self.counts: Counter[str] = Counter()
         self.newest_us: int | None = None
@@ -45,39 +45,43 @@ class Bucketing:
         """Note the newest time of some rows."""
         self.newest_us = max((t for t in (self.newest_us, newest_us) if t is not None), default=None)
 
-    def add(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take stored rows that can join; hand out packed rows once there are many."""
-        self._held.append(rows)
+    def add(self, rows: pa.RecordBatch, epoch: int = 0, *, copied: bool = False) -> Iterator[pa.RecordBatch]:
+        """Take stored rows that can join, for an epoch; hand out packed rows once there are many.
+
+        Epochs count from the newest; rows that went to a newer one are `copied`.
+        """
+        self._held.setdefault((epoch, copied), []).append(rows)
         self._held_bytes += rows.nbytes
         if self._held_bytes >= _FLUSH_BYTES:
             yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The rows that are held, as packed rows with a blob each."""
-        held, self._held, self._held_bytes = self._held, [], 0
-        if held:
-            for cells, piece in self._routes(held[0] if len(held) == 1 else pa.concat_batches(held)):
-                self._joining += piece.num_rows
-                self._by_bucket[list(cells)] += piece.num_rows
-                yield self._rows(cells, blobs.encode(piece))
+        held, self._held, self._held_bytes = self._held, {}, 0
+        for (epoch, copied), rows in held.items():
+            for cells, piece in self._routes(rows[0] if len(rows) == 1 else pa.concat_batches(rows), epoch):
+                self._joining += 0 if copied else piece.num_rows
+                self._by_bucket[cells] += piece.num_rows
+                yield self._rows(cells, blobs.encode(piece), copied=copied)
 
-    def punctuations(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Punctuations of keys, for the buckets of these keys, which count them."""
-        for cells, piece in self._routes(rows):
-            yield self._rows(cells, blobs.encode(piece), closing=True, punctuations=piece.num_rows)
+    def punctuations(self, rows: pa.RecordBatch, epoch: int = 0) -> Iterator[pa.RecordBatch]:
+        """Punctuations of keys, for the buckets of these keys; those of the newest epoch count them."""
+        for cells, piece in self._routes(rows, epoch):
+            counts = 0 if epoch else piece.num_rows
+            yield self._rows(cells, blobs.encode(piece), closing=True, punctuations=counts)
 
     def to_all(self, punctuations: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Punctuations for every bucket; they are counted elsewhere."""
-        yield self._rows(range(self._plan.buckets), blobs.encode(punctuations), closing=True)
+        yield self._rows(range(len(self._labels)), blobs.encode(punctuations), closing=True)
 
     def passing(self, blob: bytes) -> pa.RecordBatch:
         """A blob that is none of the stage's business, as a packed row.
 
         All of a task's go to one bucket, by the task's number: a repeated attempt must choose the same.
         """
-        return self._rows([self._part % self._plan.buckets], blob, stream=NO_STREAM)
+        return self._rows([self._part % len(self._labels)], blob, stream=NO_STREAM)
 
-    def control(self, leaves_us: Newest | None = None) -> pa.RecordBatch:
+    def control(self, leaves_us: Newest | None = None, **others: Any) -> pa.RecordBatch:
         """A row for every bucket: counts go to the first, so that sums are right; times go to all.
 
         `began_us` is when this task began, by its own clock: no result depends on it, only later budgets.
@@ -87,26 +91,26 @@ class Bucketing:
             self._labels[0], self._number, self._part, self._seq, newest_us=self.newest_us,
             rows_upto=upto[0], rows_total=upto[-1], began_us=self._began_us, leaves_us=leaves_us,
             dropped=self.counts["null_keys"] + self.counts["null_times"], joining=self._joining,
-        )  # fmt: skip
-        others = zip(self._labels[1:], upto[:-1], upto[1:], strict=True)
-        rest = (row._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in others)
+        )._replace(**others)  # fmt: skip
+        behind = zip(self._labels[1:], upto[:-1], upto[1:], strict=True)
+        rest = (row._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in behind)
         counts: dict[str, Any] = self.counts
         return to_arrow([row._replace(**counts), *rest])
 
-    def _routes(self, rows: pa.RecordBatch) -> Iterator[Route]:
-        assert self._router is not None
-        return self._router.routes(rows)
+    def _routes(self, rows: pa.RecordBatch, epoch: int) -> Iterator[tuple[list[int], pa.RecordBatch]]:
+        """Pieces of an epoch's rows, each with the buckets that it goes to, among those of all epochs."""
+        first = self._first[epoch]
+        for cells, piece in self._routers[epoch].routes(rows):
+            yield [first + cell for cell in cells], piece
 
     def _rows(
-        self, cells: Sequence[int], blob: bytes, punctuations: int = 0, **others: Any
+        self, cells: Sequence[int], blob: bytes, *, copied: bool = False, punctuations: int = 0, **others: Any
     ) -> pa.RecordBatch:
-        """A blob for some buckets; the first of them counts what is in it."""
-        row = Packed(self._labels[cells[0]], self._number, self._part, self._seq, blob=blob)._replace(
-            **others
-        )
+        """A blob for some buckets; the first of them counts what is in it, unless all are copies."""
+        row = Packed(0, self._number, self._part, self._seq, blob=blob)._replace(**others)
         self._seq += 1
-        copies = (row._replace(bucket=self._labels[cell], copied=True) for cell in cells[1:])
-        return to_arrow([row._replace(punctuations=punctuations), *copies])
+        rows = [row._replace(bucket=self._labels[c], copied=copied or i > 0) for i, c in enumerate(cells)]
+        return to_arrow([rows[0]._replace(punctuations=punctuations), *rows[1:]])
 
 
 def _partition() -> int:

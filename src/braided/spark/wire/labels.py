@@ -2,37 +2,56 @@
 
 Spark places a group by murmur3(label) mod partitions, under which small integers collide: 0 and 1 go
 to the same of two tasks. The label of bucket i is the smallest integer whose murmur3 is i mod 1024, so
-with buckets and partitions both powers of two every task gets equally many buckets.
+with buckets and partitions both powers of two every task gets equally many buckets. The next epoch's buckets
+take the next integers.
+
+>>> labels(4), labels(4, epoch=1)
+((1021, 94, 1007, 991), (2737, 1721, 1257, 1910))
+>>> [bucket_of(label) for label in labels(4, epoch=1)]
+[0, 1, 2, 3]
 """
 
 from __future__ import annotations
 
 import functools
+from typing import Any
+
+import numpy as np
+
+from braided.policies.arrays import Int64s
 
 MAX_BUCKETS = 1024
-_MASK = 0xFFFFFFFF
+_BLOCK = 32 * MAX_BUCKETS
 
 
 @functools.cache
-def labels(buckets: int) -> tuple[int, ...]:
-    """The labels of buckets 0, 1, ..."""
-    by_bucket: dict[int, int] = {}
-    label = 0
-    while len(by_bucket) < MAX_BUCKETS:
-        by_bucket.setdefault(murmur3(label) % MAX_BUCKETS, label)
-        label += 1
-    return tuple(by_bucket[i] for i in range(buckets))
+def labels(buckets: int, epoch: int = 0) -> tuple[int, ...]:
+    """The labels of an epoch's buckets 0, 1, ..."""
+    size = _BLOCK
+    while True:
+        bucket = murmur3(np.arange(size)) % MAX_BUCKETS
+        if np.bincount(bucket, minlength=MAX_BUCKETS)[:buckets].min() > epoch:
+            first = np.searchsorted(np.sort(bucket), np.arange(buckets))
+            return tuple(np.argsort(bucket, kind="stable")[first + epoch].tolist())
+        size *= 2
 
 
-def murmur3(number: int, seed: int = 42) -> int:
-    """Spark's hash of an int column, as a signed 32-bit number."""
-    k = number * 0xCC9E2D51 & _MASK
-    k = ((k << 15) | (k >> 17)) & _MASK
-    h = seed ^ (k * 0x1B873593 & _MASK)
-    h = ((h << 13) | (h >> 19)) & _MASK
-    h = (h * 5 + 0xE6546B64) & _MASK
-    h ^= 4
+def bucket_of(label: int) -> int:
+    """The number of the bucket that has a label."""
+    return int(murmur3(np.array([label]))[0]) % MAX_BUCKETS
+
+
+def murmur3(numbers: Int64s, seed: int = 42) -> Int64s:
+    """Spark's hash of an int column, as signed 32-bit numbers."""
+    k = numbers.astype(np.uint32) * np.uint32(0xCC9E2D51)
+    k = _rotated(k, 15) * np.uint32(0x1B873593)
+    h = _rotated(np.uint32(seed) ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    h ^= np.uint32(4)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h = (h ^ (h >> shift)) * factor & _MASK
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
+        h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
+    h ^= h >> np.uint32(16)
+    return h.astype(np.int32).astype(np.int64)
+
+
+def _rotated(words: Any, by: int) -> Any:
+    return (words << np.uint32(by)) | (words >> np.uint32(32 - by))

@@ -33,12 +33,12 @@ import pyarrow as pa
 from braided.engine.intake import split
 from braided.engine.operators.layout import Layout
 from braided.engine.sides import times
-from braided.engine.sides.keys import KeyFormat, valid_keys
+from braided.engine.sides.keys import valid_keys
 from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.bucketing import Bucketing
-from braided.spark.wire.packed import Newest, newer
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, newer, to_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -51,9 +51,9 @@ def pack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
         batch, closing = split(layout.stream, batch.select(layout.schema.names).cast(layout.schema))
         punctuated += closing.num_rows
         if closing.num_rows:
-            yield from _closing(layout, plan.keys, closing, bucketing)
+            yield from _closing(plan, number, closing, bucketing)
         if batch.num_rows:
-            yield from bucketing.add(_joinable(layout, batch, bucketing))
+            yield from _by_epoch(plan, number, _joinable(layout, batch, bucketing), bucketing)
     yield from bucketing.flush()
     if bucketing.counts["rows_in"] or punctuated:  # every bucket runs, and reports
         yield bucketing.control()
@@ -90,20 +90,47 @@ def tell(plan: JoinPlan, number: int, batches: Batches) -> Batches:
 
 
 def beat(plan: JoinPlan, batches: Batches) -> Batches:
-    """Tell every bucket that time has passed, if it has."""
-    if sum(batch.num_rows for batch in batches):
-        yield Bucketing(plan).control()
+    """Tell every bucket the recorded time, if it has moved; and those of epochs that have gone that they have."""
+    for batch in batches:
+        for beat, run, changed in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
+            yield Bucketing(plan).control(clock_s=beat, run=run)
+            if changed and plan.resumed is not None and plan.resumed.ended:
+                yield to_arrow([Packed(label, NO_STREAM, 0, 0) for label in plan.resumed.ended])
 
 
-def _closing(layout: Layout, keys: KeyFormat, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:
-    """Punctuations, for the buckets of their keys or for all."""
-    upto, uncounted = layout.stream.upto, batch.num_rows
+def _by_epoch(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:
+    """Rows that can join, for the epochs that they may join in; the newest of these counts them.
+
+    What a stream promises of its keys holds for all epochs, so they all see its rows.
+    """
+    if not plan.earlier:
+        yield from bucketing.add(_stored(plan.layouts[number], batch))
+        return
+    stream = plan.query.streams[number]
+    event_us = times.event_times(stream, batch.column(stream.time)).us
+    counted = np.zeros(batch.num_rows, np.bool_)
+    for at, live in enumerate(plan.live):
+        inside = live.reached(event_us)
+        if live is plan.live[-1]:
+            inside |= ~counted  # older than all: they are late, and counted here
+        own = inside & ~counted
+        for copied, chosen in ((False, own), (True, ~own if stream.promises else inside & counted)):
+            if chosen.any():
+                rows = _stored(live.layouts[number], batch.filter(pa.array(chosen)))
+                yield from bucketing.add(rows, at, copied=copied)
+        counted |= inside
+
+
+def _closing(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:
+    """Punctuations, for the buckets of their keys in all epochs, or for all buckets."""
+    layout, keys, uncounted = plan.layouts[number], plan.keys, batch.num_rows
+    upto = layout.stream.upto
     if upto is None:
-        stored = _stored(layout, batch)
-        valid = valid_keys([stored.column(k) for k in layout.keys])
-        stored = stored if valid is None else stored.filter(pa.array(valid))
-        uncounted -= stored.num_rows
-        yield from bucketing.punctuations(stored)
+        valid = valid_keys([to_storable(batch.column(c)) for c in layout.key])
+        batch = batch if valid is None else batch.filter(pa.array(valid))
+        uncounted -= batch.num_rows
+        for at, live in enumerate(plan.live):
+            yield from bucketing.punctuations(_stored(live.layouts[number], batch), at)
     elif len(column := to_storable(batch.column(upto)).drop_null()):
         largest = int(np.argmax(keys.ranks(keys.hashes([column], len(column)))))
         yield from bucketing.to_all(pa.record_batch({upto: column.slice(largest, 1)}))
@@ -116,8 +143,8 @@ def _stored(layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _joinable(layout: Layout, batch: pa.RecordBatch, bucketing: Bucketing) -> pa.RecordBatch:
-    """The stored columns of the rows that can join; the rest is counted."""
-    stream, stored = layout.stream, _stored(layout, batch)
+    """The rows that can join; the rest is counted."""
+    stream = layout.stream
     valid, nulls = valid_keys([batch.column(c) for c in layout.joined]), 0
     if stream.time is not None:
         event = times.event_times(stream, batch.column(stream.time))
@@ -127,4 +154,4 @@ def _joinable(layout: Layout, batch: pa.RecordBatch, bucketing: Bucketing) -> pa
         bucketing.saw(event.newest_us)
     dropped = 0 if valid is None else int((~valid).sum())
     bucketing.counts.update(rows_in=batch.num_rows, null_times=nulls, null_keys=dropped - nulls)
-    return stored.filter(pa.array(valid)) if dropped else stored
+    return batch.filter(pa.array(valid)) if dropped else batch

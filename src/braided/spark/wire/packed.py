@@ -42,7 +42,7 @@ class Packed(NamedTuple):
     over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
     cannot join, when the task began by its own clock, and, of the rows that can join, how many go to the
     buckets before this one, up to it, and in total, and how many there were before they were copied
-    (`joining`). In a query of several stages `leaves_us` are the newest times of all streams. A blob holds
+    (`joining`). The heartbeat's tell the recorded time and the number of the run. In a query of several stages `leaves_us` are the newest times of all streams. A blob holds
     rows, or punctuations if it is `closing`; if it is `copied`, another bucket counts them.
     """
 
@@ -61,6 +61,8 @@ class Packed(NamedTuple):
     joining: _Long = 0
     dropped: _Long = 0
     began_us: _LongOrNull = None
+    clock_s: _LongOrNull = None
+    run: _LongOrNull = None
     blob: _Blob = None
     closing: _Bool = False
     copied: _Bool = False

@@ -1,0 +1,235 @@
+"""Epochs: how a join goes on when its windows, `within`, `where`, buckets, layout or hot keys have changed.
+
+A new epoch begins at an event time T. A result belongs to the epoch in which its oldest row lies, and is found
+there under that epoch's meaning and layout, so every result has exactly one owner. An epoch gets the rows from
+its beginning on and, for the partners of its last ones, up to its *span* after its end. T is chosen so that
+nothing that is stored belongs to the new epoch: no row has to move.
+
+    rows seen so far                T             T + span of the old epoch
+    ----------------------+---------+-------------+------------------->  event time
+    old epoch             |<- span->|   partners  |  nothing more: it goes at the next start
+                                    | new epoch ------------------->
+
+T is later than every time seen by the larger of both spans, and never before an earlier one. It depends on the
+committed state alone, so a start that is repeated chooses the same.
+
+What a checkpoint knows of its epochs is in the small value of each bucket (`JoinPlan.describe`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from braided.query.bounds import INFINITE_US
+from braided.query.durations import to_text
+from braided.query.errors import InvalidValue
+from braided.query.join_query import JoinQuery
+from braided.query.layout import HotKey, Layout, dimensions_of
+from braided.spark.plan import Epoch, JoinPlan, Resumed
+from braided.spark.storage.cold import cold_pieces
+from braided.spark.storage.store import Meta
+from braided.spark.wire.labels import labels
+
+_CHANGING = ("window", "lateness", "idle_after")  # options of streams that may differ
+_REMEDY = "go back to it, or start a new checkpoint"
+
+
+def what_changes(epoch: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an epoch's description that makes it another epoch if it differs."""
+    meaning = epoch["meaning"]
+    return {
+        "windows": {s["name"]: s.get("window") for s in meaning["streams"]},
+        "within": meaning.get("within"),
+        "where": meaning.get("where"),
+        "buckets": epoch["buckets"],
+        "shares": epoch["shares"],
+        "hot_keys": sorted(hot[:3] for hot in epoch["hot_keys"]),
+    }
+
+
+def fingerprint(plan: JoinPlan) -> str:
+    """A text that tells what batches are planned by: the newest epoch, whenever it began."""
+    text = json.dumps(what_changes(plan.describe()), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def resume(plan: JoinPlan, metas: Mapping[int, Meta], planned: str | None = None) -> JoinPlan:
+    """The plan with the epochs of a checkpoint, and a new one if it differs from the last; it may be refused.
+
+    `metas` are the small values of all buckets, by label; `planned` is the fingerprint of the batch that is
+    logged and not committed, if there is one.
+    """
+    latest = max(metas.values(), key=lambda meta: meta.epoch)
+    known = latest.epochs
+    for epoch in known:
+        _check_same(epoch["meaning"], plan)
+    if planned is not None and planned != fingerprint(plan):
+        raise InvalidValue(
+            "resume: the checkpoint's last batch was planned by the query as it was before, and has not been "
+            "finished; start that query once more until it is, then change it"
+        )
+    newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
+    watermark_us = latest.watermark_us
+    live = [e for e in known if not _passed(e, known, list(metas.values()), watermark_us, plan.query)]
+    gone = {e["number"] for e in known if e not in live}
+    if what_changes(plan.describe()) != what_changes(known[-1]):
+        live.append(_next(plan, known[-1], newest_us))
+    numbers = {e["number"] for e in live}
+    resumed = Resumed(
+        latest.checkpoint,
+        live,
+        newest_us,
+        latest.batches,
+        watermark_us,
+        _counted([meta for meta in metas.values() if meta.epoch in gone]),
+        tuple(label for label, meta in metas.items() if meta.epoch not in numbers),
+    )
+    return _with_epochs(plan, live, resumed)
+
+
+def _check_same(meaning: Mapping[str, Any], plan: JoinPlan) -> None:
+    """Raise if something differs that no epoch can change."""
+    old, new = _fixed(meaning), _fixed(plan.query.meaning())
+    names = [s["name"] for s in old["streams"]]
+    if names != list(plan.query.names):
+        raise InvalidValue(
+            f"resume: the checkpoint joins the streams {', '.join(names)}, and the query "
+            f"{', '.join(plan.query.names)}: a checkpoint's sources are fixed; start a new checkpoint"
+        )
+    if old != new:
+        raise InvalidValue(f"resume: {_difference(old, new)}, which cannot change while it runs; {_REMEDY}")
+
+
+def _fixed(meaning: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a query's meaning never changes while it runs."""
+    streams = [{k: v for k, v in s.items() if k not in _CHANGING} for s in meaning["streams"]]
+    return {**{k: meaning.get(k) for k in ("on", "emit_punctuations")}, "streams": streams}
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    for before, now in zip(old["streams"], new["streams"], strict=True):
+        for option in (*before, *now):
+            if before.get(option) != now.get(option):
+                was = f"was {before.get(option)!r} and is {now.get(option)!r}"
+                return f"{option} of stream {now['name']!r} {was}"
+    option = next(option for option in old if old[option] != new[option])
+    return f"{option} was {old[option]!r} and is {new[option]!r}"
+
+
+def _next(plan: JoinPlan, last: Mapping[str, Any], newest_us: Sequence[int | None]) -> dict[str, Any]:
+    """The epoch that begins now; a query that cannot have one is refused."""
+    before = _query_of(plan.query, last)
+    for query, when in ((before, "was"), (plan.query, "is")):
+        _check_bounded(query, when)
+    if plan.query.emit_punctuations:
+        raise InvalidValue(
+            "resume: with emit_punctuations a key is complete only once, so windows, within, where, buckets, "
+            f"layout and hot keys are fixed; {_REMEDY}"
+        )
+    if plan.staged or not last["shares"]:
+        raise InvalidValue(
+            "resume: a join in several stages cannot change its windows, within, where or buckets while it "
+            f"runs; {_REMEDY} with layout='grid'"
+        )
+    seen_us = max((t for t in newest_us if t is not None), default=0)
+    span = max(before.bounds.span_us, plan.query.bounds.span_us)
+    since_us = max(last["since_us"] if last["since_us"] is not None else -INFINITE_US, seen_us + 1 + span)
+    return {**plan.describe(), "number": last["number"] + 1, "since_us": since_us}
+
+
+def _check_bounded(query: JoinQuery, when: str) -> None:
+    for i, stream in enumerate(query.streams):
+        if max(query.bounds.matrix[i]) >= INFINITE_US:
+            raise InvalidValue(
+                f"resume: a row of stream {stream.name!r} {when} joinable for ever, so the old query would never "
+                "end beside the new one; give it a window (or a within bound) in both, or start a new checkpoint",
+                stream=stream.name,
+                option="window",
+            )
+
+
+def _passed(
+    epoch: Mapping[str, Any], known: Sequence[Mapping[str, Any]], metas: Sequence[Meta],
+    watermark_us: int | None, query: JoinQuery,
+) -> bool:  # fmt: skip
+    """Whether an epoch has ended, can get no row any more, and owes nothing."""
+    until_us = _until(epoch, known)
+    if until_us is None or watermark_us is None:
+        return False
+    if watermark_us < until_us + _query_of(query, epoch).bounds.span_us:
+        return False
+    return not any(cold_pieces(meta) for meta in metas if meta.epoch == epoch["number"])
+
+
+def _until(epoch: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> int | None:
+    later = [e["since_us"] for e in known if e["number"] > epoch["number"]]
+    return min(later, default=None)
+
+
+def _query_of(query: JoinQuery, epoch: Mapping[str, Any]) -> JoinQuery:
+    """The query with an epoch's windows, `within` and `where`; all else is as it is asked for now."""
+    was = JoinQuery.from_dict(epoch["meaning"])
+    streams = [
+        dataclasses.replace(stream, window=old.window)
+        for stream, old in zip(query.streams, was.streams, strict=True)
+    ]
+    return dataclasses.replace(query, streams=streams, within=was.within, where=was.where)
+
+
+def _counted(metas: Sequence[Meta]) -> dict[str, Any]:
+    """What the buckets of epochs that go have counted since the start."""
+    if not metas:
+        return {}
+    streams: dict[str, Counter[str]] = {}
+    for meta in metas:
+        for name, numbers in meta.numbers["streams"].items():
+            streams.setdefault(name, Counter()).update(numbers["counters"])
+    results = sum(meta.numbers["results"] for meta in metas)
+    return {"results": results, "streams": {name: dict(counts) for name, counts in streams.items()}}
+
+
+def _with_epochs(plan: JoinPlan, live: Sequence[Mapping[str, Any]], resumed: Resumed) -> JoinPlan:
+    plans = [_plan_of(plan, epoch, live, resumed) for epoch in live]
+    newest = dataclasses.replace(plan, epoch=plans[-1].epoch, layout=plans[-1].layout)
+    return dataclasses.replace(newest, earlier=tuple(reversed(plans[:-1])), resumed=resumed)
+
+
+def _plan_of(
+    plan: JoinPlan, epoch: Mapping[str, Any], live: Sequence[Mapping[str, Any]], resumed: Resumed
+) -> JoinPlan:
+    span = Epoch(epoch["number"], epoch["since_us"], _until(epoch, live))
+    query = _query_of(plan.query, epoch)
+    hot = tuple(HotKey(*values) for values in epoch["hot_keys"])
+    layout = Layout(dimensions_of(query), tuple(epoch["shares"]), hot) if epoch["shares"] else None
+    return dataclasses.replace(
+        plan, query=query, buckets=epoch["buckets"], layout=layout, epoch=span, earlier=(), resumed=resumed
+    )
+
+
+def explained(plan: JoinPlan) -> list[str]:
+    """What the epochs of a plan mean, in words."""
+    lines = []
+    for live in reversed(plan.live):
+        since, until = live.epoch.since_us, live.epoch.until_us
+        words = [f"epoch {live.epoch.number}: results whose oldest row is"]
+        words.append("at any time" if since is None else f"from {_time(since)} on")
+        if until is not None:
+            words.append(f"and before {_time(until)}; it is empty once the watermark has passed")
+            words.append(f"{_time(until + live.query.bounds.span_us)}, and goes at the next start")
+        lines.append(" ".join(words))
+    return lines
+
+
+def _time(us: int) -> str:
+    import datetime  # noqa: PLC0415
+
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    try:
+        return (epoch + datetime.timedelta(microseconds=us)).strftime("%Y-%m-%d %H:%M:%S")
+    except OverflowError:
+        return to_text(us)
