@@ -90,7 +90,7 @@ class Simulator:
         self.epochs: dict[int, JoinPlan] = {}  # by number, as last planned
         self.found: list[pa.Table] = []
         self.late: Counter[tuple[str, Any]] = Counter()
-        self.accepted: dict[str, list[pa.Table]] = {name: [] for name in schemas}
+        self.accepted: dict[str, list[pa.Table]] = {n: [s.empty_table()] for n, s in schemas.items()}
         self.wanted_late: Counter[tuple[str, Any]] = Counter()
         self.newest: dict[str, int | None] = dict.fromkeys(schemas)
         self.watermark: int | None = None
@@ -224,6 +224,18 @@ class Simulator:
             f"{list(missing)[:2]} {list(doubled)[:2]}"
         )
         assert self.late == self.wanted_late, (self.late - self.wanted_late, self.wanted_late - self.late)
+
+    def check_forgotten(self, query: bd.JoinQuery, layout: Layout, last: Tables) -> None:
+        """Once time has moved on far enough, only the last rows are stored, and after a start one epoch is left."""
+        for _ in range(2):
+            self.start(query, layout.cells, layout)
+            self.batch(last)
+        assert self.plan is not None
+        assert self.committed.keys() == set(self.plan.labels)
+        assert len(self.plan.live) == 1
+        for name, rows in self.rows().items():
+            if name in self.schemas:
+                assert rows <= 2 * layout.cells * last[name].num_rows, (name, rows)
 
     def rows(self) -> dict[str, int]:
         """How many rows are stored, by stream."""

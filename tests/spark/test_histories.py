@@ -121,6 +121,12 @@ def history(seed: int, arena: str = "") -> Simulator:
         simulator.batch({name: story.table(now) for name in story.names if rng.random() < 0.9})
         now += int(rng.choice([0, 5, 15, 60]))
     simulator.check()
+    later = 100_000
+    last = pa.table(
+        {"k": [0], "m": [0], "n": [0], "id": [0], "t": pa.array([later]).cast(pa.timestamp("us"))}
+    )
+    simulator.check_forgotten(query, layout, {name: last.cast(schemas[name]) for name in story.names})
+    simulator.check()
     return simulator
 
 
