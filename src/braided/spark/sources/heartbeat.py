@@ -1,9 +1,14 @@
-"""Batches while all sources are silent: a stream that brings nothing but time.
+"""Recorded time: a source that brings nothing but the wall clock, and what batches are planned by.
 
-Where merges may wait (`Memory(defer=True)`), they are made when nothing else is to be done. A stateful task
-only runs if there are rows for it; so a source beats once a second, and one task of each batch tells every
-bucket so. It has no watermark, and ends when a query does that runs until its input is used up. (Spark's own
-`rate` would not do: with it such a query takes all its input in one batch.)
+Spark writes a source's offsets to its log before the batch runs, so a clock that is an offset reads the same
+when the batch is repeated, and after a restart. Every streaming join has this source, because Spark fixes the
+sources of a checkpoint; where nothing needs the clock it stands still, and costs nothing.
+
+An offset holds the time in whole seconds and when this run of the query began; and what the batch was planned
+by: the newest epoch's fingerprint, and the numbers of the epochs that live. If that changes, there is a batch
+even if no stream brings a row; one row of it tells every bucket. It has no watermark, and ends when a query
+does that runs until its input is used up. (Spark's own `rate` would not do: with it such a query takes all its
+input in one batch.)
 """
 
 from __future__ import annotations
@@ -18,11 +23,14 @@ from pyspark.sql.types import StructType
 
 from braided.spark.sources.limits import LimitedReader, ReadAllAvailable, ReadLimit
 
+MARK = "braided"  # by which an offset of ours is known in Spark's log
 
-def beats(spark: SparkSession) -> DataFrame:
-    """A row for every batch, and a batch a second at least."""
+
+def beats(spark: SparkSession, *, planned: str, epochs: str, beating: bool) -> DataFrame:
+    """A row when something has changed; if it is `beating`, for every batch, and a batch a second at least."""
     spark.dataSource.register(BeatSource)
-    return spark.readStream.format(BeatSource.name()).load()
+    options = {"planned": planned, "epochs": epochs, "beating": "yes" if beating else ""}
+    return spark.readStream.format(BeatSource.name()).options(**options).load()
 
 
 class BeatSource(DataSource):
@@ -34,23 +42,27 @@ class BeatSource(DataSource):
         return "braided-heartbeat"
 
     def schema(self) -> str:
-        """When it beats, in seconds since 1970."""
-        return "beat long"
+        """When it beats, in seconds since 1970, in which run, and whether the plan has changed."""
+        return "beat long, run long, changed boolean"
 
     def streamReader(self, schema: StructType) -> BeatReader:  # noqa: N802
         """A reader of time."""
-        return BeatReader()
+        options = self.options
+        return BeatReader(options["planned"], options["epochs"], beating=bool(options["beating"]))
 
 
 class BeatReader(DataSourceStreamReader, LimitedReader):
     """Offsets are beats; a batch has one row, however long ago the last one was."""
 
-    def __init__(self) -> None:
-        self._last: int | None = None  # with the trigger "available now"
+    def __init__(self, planned: str, epochs: str, *, beating: bool) -> None:
+        self._known = {MARK: planned, "epochs": epochs}
+        self._beating = beating
+        self._run = int(time.time() * 1000) if beating else 0
+        self._last: int | None = None if beating else 0  # with the trigger "available now"
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Before all beats."""
-        return {"beat": 0}
+        return {MARK: "", "epochs": "", "beat": 0, "run": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """All there is."""
@@ -58,19 +70,20 @@ class BeatReader(DataSourceStreamReader, LimitedReader):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """No beat later than now."""
-        self._last = int(time.time())
+        self._last = int(time.time()) if self._beating else 0
 
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
         """The last beat; clocks may be set back, offsets may not."""
-        begin = start or self.initialOffset()
-        return {"beat": max(begin["beat"], int(time.time()) if self._last is None else self._last)}
+        beat = int(time.time()) if self._last is None else self._last
+        return {**self._known, "beat": max(beat, (start or {}).get("beat", 0)), "run": self._run}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One row."""
-        return [InputPartition(end["beat"])]
+        changed = any(start[name] != end[name] for name in (MARK, "epochs"))
+        return [InputPartition((end["beat"], end["run"], changed))]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bool]]:
         """The row."""
-        yield (partition.value,)
+        yield partition.value
