@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
 from braided.testing.samples import shop
-from braided.view.follow import Newcomers, Show, follow
+from braided.view.follow import each_new, follow
 from braided.view.records import JOURNAL, Journal, Record
 
 SCHEMAS = {
@@ -41,12 +40,12 @@ def main(job: str, folder: Path) -> None:
     frames = {name: _read(spark, folder / name) for name in SCHEMAS}
     end: dict[str, Any] = {"end": job}
     if job == "chain":
-        follow(_started(_chain(frames), folder, job), show=_saying(), every=0.1)
+        follow(_started(_chain(frames), folder, job), show=each_new(_say_batch), every=0.1)
     else:
         journal = Journal(folder / JOURNAL)
         journal.describe(shop.query().explain())
         joined = bd.spark.join(shop.query(), frames)
-        follow(_started(joined, folder, job), journal=journal.path, show=_saying(), every=0.1)
+        follow(_started(joined, folder, job), journal=journal.path, show=each_new(_say_batch), every=0.1)
         end["why"] = _why_stalled(spark, folder)
     _say(end | {"bytes": _size(folder / f"checkpoint-{job}" / "state")})
     spark.stop()
@@ -68,16 +67,10 @@ def _why_stalled(spark: SparkSession, folder: Path) -> str:
     return str(bd.spark.why(streaming))
 
 
-def _saying() -> Show:
-    """A line per batch with rows, as they are done."""
-    newcomers = Newcomers()
-
-    def show(records: Sequence[Record], _: str) -> None:
-        for r in newcomers.among(records):
-            if r.rows:
-                _say({"batch": r.batch, "rows": r.rows, "seconds": r.seconds})
-
-    return show
+def _say_batch(record: Record) -> None:
+    """Print a line for a batch with rows."""
+    if record.rows:
+        _say({"batch": record.batch, "rows": record.rows, "seconds": record.seconds})
 
 
 def _read(spark: SparkSession, folder: Path, name: str = "", files: int = 1) -> DataFrame:

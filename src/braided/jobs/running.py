@@ -30,11 +30,10 @@ from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, texts, write_apart, writer_to
 from braided.query.errors import BraidedError, did_you_mean
 from braided.spark.sessions.java import check_java
-from braided.view.follow import QueryFailed
+from braided.view.follow import QueryFailed, watch
 from braided.view.page import check_port
 from braided.view.records import Journal, usual_journal
 from braided.view.report import report_of
-from braided.view.watch import watch
 
 _KAFKA = ("key", "topic", "partition", "offset", "timestamp")
 
@@ -99,11 +98,10 @@ def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
 
 def _follow(job: Job, streaming: Any, watching: Watching) -> None:
     """Wait for the query's end, showing its batches."""
-    console = watching.console or Console()
     with suppress(QueryFailed):  # the query itself says why
         watch(
-            streaming, query=job.query, journal=watching.journal, port=watching.serve, console=console,
-            quiet=watching.quiet,
+            streaming, query=job.query, journal=watching.journal, port=watching.serve,
+            console=watching.console, quiet=watching.quiet,
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braided.view.charts import Chart, latest_adaptations, plotted, table
-from braided.view.follow import Newcomers, Show
+from braided.view.follow import Show, each_new
 from braided.view.records import Record
 from braided.view.words import count, formatted, moment, plain, size, span
 
@@ -26,26 +26,14 @@ _ADAPTATIONS = 3
 
 
 @contextmanager
-def terminal(console: Console | None = None) -> Iterator[Show]:
+def terminal(console: Console) -> Iterator[Show]:
     """What shows a query on a console: a live view, or lines if it is not a terminal."""
-    console = console or Console()
     if not console.is_terminal:
-        yield Lines(console).show
+        as_it_is = {"markup": False, "highlight": False, "emoji": False, "soft_wrap": True}
+        yield each_new(lambda record: console.print(line(record), **as_it_is))
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda records, why: live.update(view(records, why), refresh=True)
-
-
-class Lines:
-    """One line per batch."""
-
-    def __init__(self, console: Console) -> None:
-        self._console, self._newcomers = console, Newcomers()
-
-    def show(self, records: Sequence[Record], _: str) -> None:
-        """Print what is new."""
-        for record in self._newcomers.among(records):
-            self._console.print(line(record), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def line(record: Record) -> str:
