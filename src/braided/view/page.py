@@ -237,12 +237,11 @@ def _hash(name: str) -> str:
 
 
 def _data(records: Sequence[Record], why: str) -> dict[str, Any]:
-    adapted = latest_adaptations(records, _ADAPTATIONS)
     return {
         "why": why,
         "summary": summary(records),
         "table": table(records[-1]) if records else [],
-        "charts": [chart.to_dict() for chart in charts_of(records)],
-        "adaptations": [{"batch": batch, "said": text} for batch, text in adapted],
+        "charts": [vars(chart) for chart in charts_of(records)],
+        "adaptations": latest_adaptations(records, _ADAPTATIONS),
         "records": [record.to_dict() for record in records],
     }

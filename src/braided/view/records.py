@@ -27,8 +27,9 @@ from braided.policies.statistics import (
 from braided.query.errors import BraidedError, InvalidValue
 
 JOURNAL = "journal.jsonl"
-_BATCH = Plot("Seconds a batch")
+_BATCH, _WAITED = Plot("Seconds a batch"), "a row waited at most"
 _given = functools.partial(number, adds="", default=MISSING)
+_seconds = functools.partial(_given, unit="seconds")
 
 
 def usual_journal(checkpoint: Path) -> Path:
@@ -96,20 +97,12 @@ class Record:
 
     query: str
     batch: int = _given("number of the latest batch", prometheus="braided_batch_id")
-    when: float = _given("when it ended", unit="seconds", prometheus="braided_batch_end_timestamp_seconds")
-    seconds: float = _given(
-        "how long the latest batch took",
-        unit="seconds",
-        prometheus="braided_batch_seconds",
-        plot=_BATCH,
-        line="it took",
+    when: float = _seconds("when it ended", prometheus="braided_batch_end_timestamp_seconds")
+    seconds: float = _seconds(
+        "how long the latest batch took", prometheus="braided_batch_seconds", plot=_BATCH, line="it took"
     )
-    latency: float = _given(
-        "how long a row waited at most",
-        unit="seconds",
-        prometheus="braided_latency_seconds",
-        plot=_BATCH,
-        line="a row waited at most",
+    latency: float = _seconds(
+        f"how long {_WAITED}", prometheus="braided_latency_seconds", plot=_BATCH, line=_WAITED
     )
     rows: int = _given("rows of the latest batch")
     results: int | None = _given("results of the latest batch")
@@ -342,14 +335,10 @@ class Journal:
         *whole, _ = self._bytes().split(b"\n")
         for at, line in enumerate(whole, start=1):
             try:
-                yield _parsed(line)
+                values = json.loads(line)
+                yield str(values["about"]) if "about" in values else Record.from_dict(values["record"])
             except (ValueError, LookupError, TypeError, AttributeError):
                 raise InvalidValue(
                     f"{self.path}: line {at} is no record of a batch; is this a journal? "
                     "if so, take that line out"
                 ) from None
-
-
-def _parsed(line: bytes) -> Record | str:
-    values = json.loads(line)
-    return str(values["about"]) if "about" in values else Record.from_dict(values["record"])
