@@ -16,14 +16,6 @@ Options: TypeAlias = Mapping[str, Scalar]
 Schema: TypeAlias = str | Mapping[str, str]
 
 
-class _Masked:
-    """An end of a job, shown without credentials."""
-
-    def __repr__(self) -> str:
-        options = dataclasses.asdict(self)  # type: ignore[call-overload]
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in masked(options).items())})"
-
-
 def helped(cls: Any) -> dict[str, str]:
     """What is said of each option of a class."""
     hints = get_type_hints(cls, include_extras=True)
@@ -37,7 +29,7 @@ class Replay:
     files: Annotated[int | None, "files a batch"] = None
     rows_per_second: Annotated[
         int | float | None,
-        "about so many rows a second: sets the trigger, and the files a batch by their size",
+        "about this many rows a second: sets the trigger, and the files a batch by their size",
     ] = None
 
 
@@ -50,15 +42,26 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Source(_Masked):
+class End:
+    """Where rows come from or go to; shown without credentials."""
+
+    format: str
+    path: Annotated[str | None, "folder of the files, relative to the job file"] = None
+    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        options = masked(dataclasses.asdict(self))
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in options.items())})"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Source(End):
     """Where the rows of a stream come from."""
 
     format: Annotated[str, "any format Spark can stream: parquet, json, csv, orc, text, kafka, rate, ..."]
-    path: Annotated[str | None, "folder of the files, relative to the job file"] = None
     schema: Annotated[
         Schema | None, "columns: `order_id long, at timestamp`, or a mapping; without it files are looked at"
     ] = None
-    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
     value: Annotated[
         Value | Literal["raw"] | None, "how the column `value` is decoded; `raw`: not at all"
     ] = None
@@ -69,25 +72,21 @@ class Source(_Masked):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class LateSink(_Masked):
+class LateSink(End):
     """Where rows go that came too late; each has the name of its stream in `late_stream`."""
 
     format: Annotated[str, "a file format, kafka, delta, console or noop"]
-    path: Annotated[str | None, "folder, relative to the job file"] = None
     table: Annotated[str | None, "a table of the catalog (delta)"] = None
-    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Sink(_Masked):
+class Sink(LateSink):
     """Where results go."""
 
     format: Annotated[str, "any format Spark can stream to: parquet, json, csv, kafka, delta, console, ..."]
-    path: Annotated[str | None, "folder, relative to the job file"] = None
     table: Annotated[str | None, "a table of the catalog"] = None
     columns: Annotated[tuple[str, ...], "which columns of the result, in which order; else all"] = ()
     partition_by: Annotated[tuple[str, ...], "columns that become folders"] = ()
-    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
     late: Annotated[LateSink | str | None, "a sink of its own for late rows; else they are counted"] = None
 
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from braided.jobs.problems import Place, Problem, called
-from braided.jobs.shapes import Problems, given
+from braided.jobs.problems import Place, Problems
 from braided.query.errors import BraidedError
 from braided.query.join_query import JoinQuery
 from braided.query.sql.read import sql
@@ -28,14 +27,12 @@ _MOST = 100  # mistakes that are looked for
 def read_query(written: Any, at: Place, problems: Problems) -> JoinQuery | None:
     """The query a job file describes, or None; what is wrong with it is added to `problems`."""
     if not isinstance(written, str | Mapping):
-        problems.append(
-            Problem(at, f"{called(at)} must be a mapping, with streams, or SQL; got {given(written)}")
-        )
+        problems.must(at, "a mapping, with streams, or SQL", written)
         return None
     before = len(problems)
     query = _checked(written, at, problems)
     for wrong in streaming_problems(query) if query is not None else ():
-        problems.append(Problem((*at, *place_of(wrong, written)), str(wrong)))
+        problems.add((*at, *place_of(wrong, written)), str(wrong))
     return query if len(problems) == before else None
 
 
@@ -68,7 +65,7 @@ def _checked(written: str | Mapping[str, Any], at: Place, problems: Problems) ->
             place = place_of(wrong, query)
             again = any(earlier[: len(place)] == place for earlier in blamed)
             if not again:
-                problems.append(Problem((*at, *place), str(wrong)))
+                problems.add((*at, *place), str(wrong))
                 blamed.add(place)
             query = _left_out(query, place, again=again)
             if query is None:
