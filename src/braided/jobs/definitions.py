@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
@@ -14,6 +15,28 @@ SCHEMA_FILE = Path(__file__).with_name("job.schema.json")  # for editors
 Scalar: TypeAlias = str | int | float | bool
 Options: TypeAlias = Mapping[str, Scalar]
 Schema: TypeAlias = str | Mapping[str, str]
+
+
+def column_names(schema: Schema) -> tuple[str, ...]:
+    """The columns of a schema, in Spark's words or as a mapping.
+
+    >>> column_names("a long, `b c` struct<x: int, y: decimal(9, 2)>, d: string")
+    ('a', 'b c', 'd')
+    """
+    if isinstance(schema, Mapping):
+        return tuple(schema)
+    flat = schema
+    for inner in (r"\([^()]*\)", r"<[^<>]*>") * 8:
+        flat = re.sub(inner, "", flat)
+    matches = (re.match(r"\s*(?:`((?:[^`]|``)+)`|([^\s:`]+))", part) for part in flat.split(","))
+    return tuple((m[1] or m[2]).replace("``", "`") for m in matches if m)
+
+
+def ddl(schema: Schema) -> str:
+    """A schema in Spark's words."""
+    if isinstance(schema, str):
+        return schema
+    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in schema.items())
 
 
 def helped(cls: Any) -> dict[str, str]:
@@ -69,6 +92,12 @@ class Source(End):
         tuple[str, ...], "SQL expressions that make the columns, such as `timestamp_millis(ms) as at`"
     ] = ()
     replay: Annotated[Replay | None, "read files slowly"] = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns as far as the job file names them."""
+        schema = self.value.schema if isinstance(self.value, Value) else self.value or self.schema
+        return None if self.select or schema in (None, "raw") else column_names(schema)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from braided.jobs import checks, columns
+from braided.jobs import checks
 from braided.jobs.definitions import End, JobFile, LateSink, Options, Sink, Source
 from braided.jobs.document import Document, read_document
 from braided.jobs.paths import located
 from braided.jobs.problems import JobError, Problems
-from braided.jobs.queries import place_of
+from braided.jobs.queries import missing_columns, place_of
 from braided.jobs.shapes import read_options
 from braided.query.errors import BraidedError, InvalidValue
 from braided.query.join_query import JoinQuery
@@ -45,7 +45,7 @@ class Job:
 
     def check_columns(self, known: Mapping[str, Any]) -> None:
         """Raise if a stream, of which the columns are known, lacks one that the query uses."""
-        self.document.refuse(columns.missing_columns(self.query, self.document.data["query"], known))
+        self.document.refuse(missing_columns(self.query, self.document.data["query"], known))
 
     def complain(self, message: str, *at: str | int) -> InvalidValue:
         """An error about a value of the file."""
@@ -73,8 +73,8 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
     problems += checks.problems(options)
     query, sources = options.get("query"), options.get("sources") or {}
     if query is not None:
-        known = {n: c for n, s in sources.items() if (c := columns.declared(s)) is not None}
-        problems += columns.missing_columns(query, document.data["query"], known)
+        known = {name: source and source.columns for name, source in sources.items()}
+        problems += missing_columns(query, document.data["query"], known)
     unset = {p.at for p in document.problems}
     document.refuse(p for p in problems if p.at not in unset or p in document.problems)
     return _job(document, JobFile(**options), Path(path).stem)

@@ -15,6 +15,7 @@ from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
 from braided.jobs.paths import local
 from braided.query.errors import InvalidValue, did_you_mean, os_reason
+from braided.view.records import Journal
 
 _OPERATOR = "transformWithState"
 
@@ -53,16 +54,16 @@ def _check_source(job: Job, name: str, folder: Path) -> None:
     raise job.complain(f"sources.{name}: {why}", "sources", name, "path")
 
 
-def check_journal(path: Path | None) -> None:
-    """Raise unless lines can be added to a journal."""
+def check_journal(path: Path) -> None:
+    """Raise unless lines can be added to a journal, and what is there is one."""
     try:
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.open("a").close()
-            if not path.is_file():  # a device has no end
-                raise InvalidValue(f"--journal {str(path)!r} is no file; name one, or leave it out")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
     except OSError as wrong:
         raise InvalidValue(f"--journal {str(path)!r} cannot be written: {os_reason(wrong)}") from None
+    if not path.is_file():  # a device has no end
+        raise InvalidValue(f"--journal {str(path)!r} is no file; name one, or leave it out")
+    Journal(path).about()
 
 
 def _check_writable(job: Job, folder: Path) -> None:
