@@ -1,14 +1,12 @@
-"""One Spark job of the demo, in a process of its own; one line of JSON per batch on standard output.
+"""One Spark job of the demo, in a process of its own; its journal says how far it is.
 
 python -m braided.cli.demo_job braided|chain FOLDER
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -16,8 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
 from braided.testing.samples import shop
-from braided.view.follow import each_new, follow
-from braided.view.records import JOURNAL, Journal, Record
+from braided.view.follow import follow
+from braided.view.records import JOURNAL, Journal
 
 SCHEMAS = {
     "orders": "order_id long, amount double, placed_at timestamp",
@@ -34,21 +32,21 @@ _SETTINGS = {
 
 
 def main(job: str, folder: Path) -> None:
-    """Run a job to its end, saying what it does."""
+    """Run a job to its end."""
     spark: SparkSession = bd.spark.session("braided-demo", **_SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     frames = {name: _read(spark, folder / name) for name in SCHEMAS}
-    end: dict[str, Any] = {"end": job}
     if job == "chain":
-        follow(_started(_chain(frames), folder, job), show=each_new(_say_batch), every=0.1)
+        _run(_chain(frames), folder, job, folder / "chain.jsonl")
     else:
-        journal = Journal(folder / JOURNAL)
-        journal.describe(shop.query().explain())
-        joined = bd.spark.join(shop.query(), frames)
-        follow(_started(joined, folder, job), journal=journal.path, show=each_new(_say_batch), every=0.1)
-        end["why"] = _why_stalled(spark, folder)
-    _say(end | {"bytes": _size(folder / f"checkpoint-{job}" / "state")})
+        Journal(folder / JOURNAL).describe(shop.query().explain())
+        _run(bd.spark.join(shop.query(), frames), folder, job, folder / JOURNAL)
+        (folder / "stalled.txt").write_text(_why_stalled(spark, folder))
     spark.stop()
+
+
+def _run(joined: DataFrame, folder: Path, job: str, journal: Path) -> None:
+    follow(_started(joined, folder, job), journal=journal, show=lambda *_: None, every=0.1)
 
 
 def _started(joined: DataFrame, folder: Path, job: str) -> StreamingQuery:
@@ -65,12 +63,6 @@ def _why_stalled(spark: SparkSession, folder: Path) -> str:
     streaming = _started(bd.spark.join(shop.query(), frames), folder, "stalled")
     streaming.awaitTermination()
     return str(bd.spark.why(streaming))
-
-
-def _say_batch(record: Record) -> None:
-    """Print a line for a batch with rows."""
-    if record.rows:
-        _say({"batch": record.batch, "rows": record.rows, "seconds": record.seconds})
 
 
 def _read(spark: SparkSession, folder: Path, name: str = "", files: int = 1) -> DataFrame:
@@ -97,14 +89,6 @@ def _chain(frames: dict[str, DataFrame]) -> DataFrame:
             "and sent_at between paid_at - interval 10 minutes and paid_at + interval 2 hours"
         ),
     )
-
-
-def _size(folder: Path) -> int:
-    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-
-
-def _say(line: dict[str, Any]) -> None:
-    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

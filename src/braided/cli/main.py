@@ -48,8 +48,7 @@ def demo(
     """Join generated streams on Spark; kill the job; check the result."""
     from rich.console import Console
 
-    from braided.cli.demo import demo as spark_demo
-    from braided.cli.local_demo import local_demo
+    from braided.cli.demo import local_demo, spark_demo
 
     console = Console(highlight=False, soft_wrap=True)
     if local:
