@@ -14,7 +14,6 @@ import functools
 import hashlib
 import io
 import json
-import socket
 import socketserver
 import sys
 import threading
@@ -134,29 +133,6 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Bounded(io.RawIOBase):
-    """The bytes of a request: all of them in some seconds, and not too many."""
-
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
-        self._connection = connection
-        self._end = time.monotonic() + seconds
-        self._left = _REQUEST_BYTES
-
-    def readable(self) -> bool:
-        """It is only read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Wait for more bytes no longer than the request may take."""
-        seconds = self._end - time.monotonic()
-        if seconds <= 0 or self._left <= 0:
-            raise TimeoutError
-        self._connection.settimeout(seconds)
-        size = self._connection.recv_into(buffer)
-        self._left -= size
-        return size
-
-
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version = "braided"
@@ -164,9 +140,17 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 10  # seconds for a request, and for its answer
 
     def setup(self) -> None:
-        """Read no more, and no longer, than a request takes."""
+        """Read the request: all of it in some seconds, and not too many bytes."""
         super().setup()
-        self.rfile = io.BufferedReader(_Bounded(self.connection, self.timeout))
+        request, more, end = b"", b"any", time.monotonic() + self.timeout
+        while more and b"\r\n\r\n" not in request:
+            seconds = end - time.monotonic()
+            if seconds <= 0 or len(request) >= _REQUEST_BYTES:
+                raise TimeoutError
+            self.connection.settimeout(seconds)
+            more = self.connection.recv(_REQUEST_BYTES)
+            request += more
+        self.rfile = io.BytesIO(request)
 
     def do_GET(self) -> None:
         """Answer a request."""
@@ -190,24 +174,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
         body = text.encode()
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in _HEADERS.items():
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **_headers()}.items():
             self.send_header(name, value)
-        self.send_header("Content-Security-Policy", _policy())
         self.connection.settimeout(self.timeout)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 def asset(name: str) -> str:
@@ -222,18 +194,20 @@ def _html() -> str:
 
 
 @functools.cache
-def _policy() -> str:
+def _headers() -> dict[str, str]:
     """Only this style and this script, and data from this server alone."""
-    return (
-        f"default-src 'none'; style-src {_hash('style.css')}; script-src {_hash('page.js')}; "
+    digests = [hashlib.sha256(asset(name).encode()).digest() for name in ("style.css", "page.js")]
+    style, script = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return {
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Content-Security-Policy": f"default-src 'none'; style-src {style}; script-src {script}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
-    )
-
-
-def _hash(name: str) -> str:
-    digest = hashlib.sha256(asset(name).encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+        "require-trusted-types-for 'script'; trusted-types 'none'",
+    }
 
 
 def _data(records: Sequence[Record], why: str) -> dict[str, Any]:

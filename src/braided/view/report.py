@@ -56,11 +56,13 @@ def _batches(records: Sequence[Record]) -> Iterator[str]:
     if not records:
         yield '<p class="why">No batch was finished: there is nothing to report yet.</p>'
         return
-    tiles = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in summary(records)
-    )
-    charts = (tostring(figure(c), encoding="unicode", method="html") for c in charts_of(records))
-    yield "\n".join(['<dl class="tiles">', *tiles, '</dl>\n<main class="charts">', *charts, "</main>"])
+    yield '<dl class="tiles">'
+    for name, value in summary(records):
+        yield f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+    yield '</dl>\n<main class="charts">'
+    for chart in charts_of(records):
+        yield tostring(figure(chart), encoding="unicode", method="html")
+    yield "</main>"
     yield from _adaptations(records)
 
 

@@ -22,7 +22,6 @@ from braided.view.words import count, formatted, moment, plain, size, span
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH = 40
-_ADAPTATIONS = 3
 
 
 @contextmanager
@@ -50,18 +49,16 @@ def line(record: Record) -> str:
         record.driver_streams and f"driver streams {' > '.join(record.driver_streams)}",
         record.allowances and f"may probe: {_allowances(record)}",
     )
-    return plain(
-        ", ".join(str(part) for part in parts if part) + "".join(f"; {a}" for a in record.adaptations)
-    )
+    return plain("; ".join([", ".join(str(part) for part in parts if part), *record.adaptations]))
 
 
 def view(records: Sequence[Record], why: str) -> RenderableType:
     """Everything, for a terminal."""
     if not records:
-        return Panel(_why(why), title="braided", title_align="left")
+        return Panel(_text(why, "italic"), title="braided", title_align="left")
     last = records[-1]
     return Panel(
-        Group(_streams(last), Text(), _lines(records), Text(), _why(why)),
+        Group(_streams(last), Text(), _lines(records), Text(), _text(why, "italic")),
         title=Text(f"braided, batch {last.batch}, {moment(last.when)} UTC"),
         title_align="left",
     )
@@ -86,18 +83,17 @@ def _lines(records: Sequence[Record]) -> Table:
     for chart in plotted(records[-_WIDTH:]):
         if chart.series and (chart.stacked or not chart.by_name):
             shown.add_row(chart.title, _sparks(chart))
-    shown.add_row(
-        "results",
-        Text(f"{last.total_results:,} in {last.batches:,} batch{'' if last.batches == 1 else 'es'}"),
-    )
-    if last.watermark_us is not None:
-        shown.add_row("watermark", Text(f"{moment(last.watermark_us / 1e6)} UTC"))
-    if last.driver_streams:
-        shown.add_row("driver streams", Text(plain(" > ".join(last.driver_streams))))
-    if last.allowances:
-        shown.add_row("may probe", Text(plain(_allowances(last))))
-    for number, (batch, text) in enumerate(latest_adaptations(records[-10 * _WIDTH :], _ADAPTATIONS)):
-        shown.add_row("" if number else "adaptations", Text(plain(f"batch {batch}: {text}")))
+    adapted = [f"batch {batch}: {text}" for batch, text in latest_adaptations(records[-10 * _WIDTH :], 3)]
+    facts = {
+        "results": f"{last.total_results:,} in {last.batches:,} batch{'' if last.batches == 1 else 'es'}",
+        "watermark": "" if last.watermark_us is None else f"{moment(last.watermark_us / 1e6)} UTC",
+        "driver streams": " > ".join(last.driver_streams),
+        "may probe": _allowances(last),
+        "adaptations": "\n".join(adapted),
+    }
+    for name, fact in facts.items():
+        if fact:
+            shown.add_row(name, _text(fact))
     return shown
 
 
@@ -111,8 +107,8 @@ def _sparks(chart: Chart) -> Text:
     return Text.assemble((sparkline(totals), "cyan"), f"  {now}{limit}")
 
 
-def _why(why: str) -> Text:
-    return Text("\n".join(plain(sentence) for sentence in why.splitlines()), style="italic")
+def _text(lines: str, style: str = "") -> Text:
+    return Text("\n".join(map(plain, lines.splitlines())), style=style)
 
 
 def _state(record: Record) -> str:
@@ -121,16 +117,14 @@ def _state(record: Record) -> str:
 
 
 def _behind(record: Record) -> str:
-    lags = {name: s.lag_us for name, s in record.streams.items() if s.lag_us}
-    if not lags:
-        return ""
-    slowest = max(lags, key=lambda name: lags[name] or 0)
-    return f"{slowest} {span((lags[slowest] or 0) / 1e6)} behind"
+    lag_us, slowest = max(((s.lag_us or 0, name) for name, s in record.streams.items()), default=(0, ""))
+    return f"{slowest} {span(lag_us / 1e6)} behind" if lag_us else ""
 
 
 def _allowances(record: Record) -> str:
     budget = "" if record.probe_budget is None else f" (budget {count(record.probe_budget)})"
-    return ", ".join(f"{name} {count(n)}" for name, n in record.allowances.items()) + budget
+    allowed = ", ".join(f"{name} {count(n)}" for name, n in record.allowances.items())
+    return allowed and allowed + budget
 
 
 def sparkline(values: Sequence[float | None]) -> str:
