@@ -6,6 +6,7 @@ With `--local`, the same streams are joined in this process.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
 import os
 import shutil
@@ -143,9 +144,8 @@ def _state_bytes(folder: Path, job: str) -> int:
 
 def _check(files: Sequence[Path], tables: dict[str, pa.Table], console: Console) -> None:
     """Compare the sink's committed files with Arrow's join of all input."""
-    got: Counter[Any] = Counter()
-    for path in files:
-        got.update(_rows(pq.read_table(path, columns=list(_COLUMNS)), _COLUMNS))
+    tables_out = (pq.read_table(path, columns=list(_COLUMNS)) for path in files)
+    got = Counter(itertools.chain(*(_rows(table, _COLUMNS) for table in tables_out)))
     wanted = Counter(_rows(_joined(tables), ("order_id", "paid_at", "sent_at")))
     missing, doubled = (wanted - got).total(), (got - wanted).total()
     console.print(

@@ -8,30 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from braided.jobs import checks
-from braided.jobs.definitions import End, JobFile, LateSink, Options, Sink, Source
+from braided.jobs.definitions import End, JobFile, LateSink, Sink, Source
 from braided.jobs.document import Document, read_document
 from braided.jobs.paths import located
 from braided.jobs.problems import JobError, Problems
 from braided.jobs.queries import missing_columns, place_of
 from braided.jobs.shapes import read_options
 from braided.query.errors import BraidedError, InvalidValue
-from braided.query.join_query import JoinQuery
 from braided.query.masking import masked
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class Job:
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Job(JobFile):
     """A job that can be run: paths are absolute, short spellings are written out."""
 
     document: Document
-    query: JoinQuery
-    sources: Mapping[str, Source]
-    sink: Sink
-    checkpoint: str
     name: str
-    trigger: Mapping[str, Any]
-    buckets: int
-    spark: Options
+    sink: Sink
+    trigger: Mapping[str, Any]  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Say which job it is: options and paths may hold credentials."""
@@ -77,7 +71,12 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
         problems += missing_columns(query, document.data["query"], known)
     unset = {p.at for p in document.problems}
     document.refuse(p for p in problems if p.at not in unset or p in document.problems)
-    return _job(document, JobFile(**options), Path(path).stem)
+    read = {
+        "sources": {name: sources[name] for name in query.names},
+        "name": options.get("name") or Path(path).stem,
+        "trigger": checks.trigger(options.get("trigger")),
+    }
+    return Job(document=document, **options | read)
 
 
 def _located(value: Any, folder: Path) -> Any:
@@ -89,23 +88,12 @@ def _located(value: Any, folder: Path) -> Any:
     return dataclasses.replace(value, path=located(value.path, folder)) if isinstance(value, End) else value
 
 
-def _job(document: Document, file: JobFile, usual_name: str) -> Job:
-    sources = {name: file.sources[name] for name in file.query.names}
-    read = {"sources": sources, "name": file.name or usual_name, "trigger": checks.trigger(file.trigger)}
-    return Job(document, **{**vars(file), **read})
-
-
 def _explained(job: Job) -> Iterator[str]:
-    yield f"Job {job.name!r}, from {job.document.name}"
-    yield ""
-    yield job.query.explain()
-    yield ""
-    yield "Sources:"
+    yield f"Job {job.name!r}, from {job.document.name}\n\n{job.query.explain()}\n\nSources:"
     for name, source in job.sources.items():
         yield f"  {name}: {_where(source)}{_pace(source)}"
-    yield f"Results go to {_where(job.sink)}" + (
-        f" ({', '.join(job.sink.columns)})" if job.sink.columns else ""
-    )
+    columns = f" ({', '.join(job.sink.columns)})" if job.sink.columns else ""
+    yield f"Results go to {_where(job.sink)}{columns}"
     yield f"Late rows {f'go to {_where(job.late)}' if job.late else 'are counted and dropped'}"
     yield f"Checkpoint: {job.checkpoint}, {job.buckets} buckets"
     yield f"Trigger: {checks.in_words(job.trigger)}"

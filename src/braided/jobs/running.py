@@ -29,7 +29,7 @@ from braided.jobs.writing import chosen, texts, write_apart, writer_to
 from braided.query.errors import BraidedError, did_you_mean
 from braided.spark.sessions.java import check_java
 from braided.view.follow import QueryFailed, watch
-from braided.view.page import check_port
+from braided.view.page import opened
 from braided.view.records import usual_journal
 from braided.view.report import report_of
 
@@ -64,7 +64,7 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
     if watching.journal is not None:
         check_journal(watching.journal)
     if watching.serve is not None:
-        check_port(watching.serve)
+        opened((), watching.serve).server_close()
     try:
         _run(job, once, watching, session)
     except KeyboardInterrupt:

@@ -48,11 +48,11 @@ def read(hint: Any, value: Any, at: Place, problems: Problems) -> Any:
         wanted = (_word(option) for option in options if option is not type(None))
         problems.must(at, " or ".join(dict.fromkeys(wanted)), value, _hint(options, value))
         return None
-    if dataclasses.is_dataclass(chosen):
+    if _is_class(chosen):
         before = len(problems)
         made = read_options(chosen, value, at, problems)
         return chosen(**made) if len(problems) == before else None
-    if chosen is str and dataclasses.is_dataclass(options[0]):
+    if chosen is str and _is_class(options[0]):
         return options[0](format=value)
     kind, parts = _kind(chosen), get_args(chosen)
     if kind is tuple:
@@ -86,7 +86,11 @@ def required(one: dataclasses.Field[Any]) -> bool:
 
 def _kind(hint: Any) -> Any:
     """What a hint asks for: `Literal`, or a key of `_WORDS`."""
-    return Mapping if dataclasses.is_dataclass(hint) else get_origin(hint) or hint
+    return Mapping if _is_class(hint) else get_origin(hint) or hint
+
+
+def _is_class(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint)
 
 
 def _fits(hint: Any, value: Any) -> bool:

@@ -39,17 +39,16 @@ _REQUEST_BYTES = 16_384
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Page:
-    """What is served: the latest records, and what `why` says."""
+class Page(ThreadingHTTPServer):
+    """A server of the latest records, and what `why` says."""
 
-    def __init__(self, records: Sequence[Record] = ()) -> None:
+    daemon_threads = True
+
+    def __init__(self, records: Sequence[Record], port: int) -> None:
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
         self._shown: tuple[tuple[Record, ...], str] = (tuple(records), "")
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"http://{HOST}:{self.port}/"
+        super().__init__((HOST, port), _Handler)
+        self.url = f"http://{HOST}:{self.server_port}/"
 
     def show(self, records: Sequence[Record], why: str) -> None:
         """Serve these from now on; from any thread."""
@@ -65,48 +64,6 @@ class Page:
         if path == "/metrics":
             return prometheus.CONTENT_TYPE, prometheus.exposition(records[-1] if records else None)
         return None
-
-
-@contextmanager
-def serve(records: Sequence[Record] = (), port: int = PORT) -> Iterator[Page]:
-    """A page on this machine while the context lasts; give its `show` to `follow`. Port 0 is any free one."""
-    page = Page(records)
-    with _server(page, port) as server:
-        page.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-        thread.start()
-        try:
-            yield page
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def check_port(port: int) -> None:
-    """Raise unless a page can be served at this port."""
-    _server(Page(), port).server_close()
-
-
-def _server(page: Page, port: int) -> _Server:
-    if isinstance(port, bool) or not isinstance(port, int):
-        raise InvalidType(f"serve: port must be a whole number; got {port!r}")
-    if not 0 <= port < 65_536:
-        raise InvalidValue(f"serve: port must be from 0 (any free one) to 65535; got {port}")
-    try:
-        return _Server(page, port)
-    except OSError as wrong:
-        raise ViewFailed(
-            f"serve: port {port} cannot be used ({wrong.strerror}); give another, or 0 for any free one"
-        ) from None
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, page: Page, port: int) -> None:
-        self.page = page
-        self._free = threading.BoundedSemaphore(_CONNECTIONS)
-        super().__init__((HOST, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread of its own; one connection too many is closed."""
@@ -133,8 +90,35 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def opened(records: Sequence[Record], port: int) -> Page:
+    """Return a page that listens at a port; raise if it cannot."""
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise InvalidType.must("port", "a whole number", port, owner="serve")
+    if not 0 <= port < 65_536:
+        raise InvalidValue.must("port", "from 0 (any free one) to 65535", port, owner="serve")
+    try:
+        return Page(records, port)
+    except OSError as wrong:
+        raise ViewFailed(
+            f"serve: port {port} cannot be used ({wrong.strerror}); give another, or 0 for any free one"
+        ) from None
+
+
+@contextmanager
+def serve(records: Sequence[Record] = (), port: int = PORT) -> Iterator[Page]:
+    """A page on this machine while the context lasts; give its `show` to `follow`. Port 0 is any free one."""
+    with opened(records, port) as page:
+        thread = threading.Thread(target=page.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        try:
+            yield page
+        finally:
+            page.shutdown()
+            thread.join()
+
+
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: Page
     server_version = "braided"
     sys_version = ""
     timeout = 10  # seconds for a request, and for its answer
@@ -156,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a request."""
         if not self._is_for_us():
             self._send(HTTPStatus.FORBIDDEN, _TEXT, "This is not the host you asked for.\n")
-        elif answer := self.server.page.answer(self.path.partition("?")[0]):
+        elif answer := self.server.answer(self.path.partition("?")[0]):
             self._send(HTTPStatus.OK, *answer)
         else:
             self._send(HTTPStatus.NOT_FOUND, _TEXT, "There is no such page.\n")

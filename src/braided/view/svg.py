@@ -110,7 +110,7 @@ def _level(svg: Element, at: float, style: str) -> None:
 
 
 def _text(svg: Element, x: float, y: float, text: str, **options: str) -> None:
-    SubElement(svg, "text", x=f"{x:g}", y=f"{y:g}", **options).text = text
+    SubElement(svg, "text", {"x": f"{x:g}", "y": f"{y:g}", **options}).text = text
 
 
 def _clocks(chart: Chart) -> tuple[str, str]:

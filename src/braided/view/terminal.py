@@ -28,8 +28,7 @@ _WIDTH = 40
 def terminal(console: Console) -> Iterator[Show]:
     """What shows a query on a console: a live view, or lines if it is not a terminal."""
     if not console.is_terminal:
-        as_it_is = {"markup": False, "highlight": False, "emoji": False, "soft_wrap": True}
-        yield each_new(lambda record: console.print(line(record), **as_it_is))
+        yield each_new(lambda record: console.print(Text(line(record)), soft_wrap=True))
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda records, why: live.update(view(records, why), refresh=True)
