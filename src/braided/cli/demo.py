@@ -29,12 +29,12 @@ from rich.table import Table
 
 import braided as bd
 from braided.engine.kernels import warm_up
-from braided.query.errors import InvalidValue, os_reason
+from braided.query.errors import InvalidValue
 from braided.spark.sessions.java import check_java
 from braided.testing.samples import shop
 from braided.testing.samples.files import add_file, committed_files
 from braided.view.follow import each_new
-from braided.view.records import JOURNAL, Journal, Record
+from braided.view.records import JOURNAL, Journal, Record, os_errors
 from braided.view.report import report_of
 
 BATCHES = 8
@@ -80,7 +80,7 @@ def spark_demo(orders: int, folder: Path, console: Console) -> None:
 
 def _make_room(folder: Path) -> None:
     """Remove what a demo before left there, and nothing else."""
-    try:
+    with os_errors(lambda why: InvalidValue(f"--out {str(folder)!r} cannot be used ({why}); name another")):
         folder.mkdir(parents=True, exist_ok=True)
         there = sorted(p.name for p in folder.iterdir())
         others = [name for name in there if not any(fnmatch(name, ours) for ours in _OURS)]
@@ -90,10 +90,6 @@ def _make_room(folder: Path) -> None:
         shutil.rmtree(folder)
         folder.mkdir()
         (folder / _LOG).touch()
-    except OSError as wrong:
-        raise InvalidValue(
-            f"--out {str(folder)!r} cannot be used ({os_reason(wrong)}); name another"
-        ) from None
 
 
 def _generate(folder: Path, tables: dict[str, pa.Table]) -> int:

@@ -77,13 +77,12 @@ def explain(
     """Check a job file and say what it does, without starting Spark."""
     from braided.jobs import load
     from braided.query.explain.svg import diagram_svg
+    from braided.view.records import os_errors
 
     loaded = load(job)
     if svg is not None:
-        try:
+        with os_errors(lambda why: InvalidValue(f"--svg {str(svg)!r} cannot be written: {why}")):
             svg.write_text(diagram_svg(loaded.query), encoding="utf-8")
-        except OSError as wrong:
-            raise InvalidValue(f"--svg {str(svg)!r} cannot be written: {wrong.strerror}") from None
     print(loaded.query.diagram() if mermaid else loaded.explain())
 
 

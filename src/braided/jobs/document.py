@@ -26,11 +26,9 @@ except ImportError:
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TAG = "tag:yaml.org,2002:"
-_MERGE = "<<"
 _MOST_BYTES = 1_000_000
 _MOST_VALUES = 20_000
 _MOST_DIGITS = 40
-_TRUTHS = {"true": True, "false": False}
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -165,7 +163,7 @@ class _Reader:
             name, line = key.value, key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 self.problems.add(at, "a key must be a word or a text")
-            elif name == _MERGE:
+            elif name == "<<":
                 for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     if isinstance(one, yaml.MappingNode):
                         merged = dict(self._entries(one, at)) | merged
@@ -219,7 +217,7 @@ def _whole(text: str) -> int:
 _SCALARS: dict[str, Callable[[str], Any]] = {
     "str": str,
     "null": lambda _: None,
-    "bool": lambda text: _TRUTHS[text.lower()],
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
     "int": _whole,
     "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
 }

@@ -12,9 +12,9 @@ from braided.jobs.definitions import End, JobFile, LateSink, Sink, Source
 from braided.jobs.document import Document, read_document
 from braided.jobs.paths import located
 from braided.jobs.problems import JobError, Problems
-from braided.jobs.queries import missing_columns, place_of
+from braided.jobs.queries import missing_columns
 from braided.jobs.shapes import read_options
-from braided.query.errors import BraidedError, InvalidValue
+from braided.query.errors import InvalidValue
 from braided.query.masking import masked
 
 
@@ -37,17 +37,9 @@ class Job(JobFile):
         assert not isinstance(self.sink.late, str)
         return self.sink.late
 
-    def check_columns(self, known: Mapping[str, Any]) -> None:
-        """Raise if a stream, of which the columns are known, lacks one that the query uses."""
-        self.document.refuse(missing_columns(self.query, self.document.data["query"], known))
-
     def complain(self, message: str, *at: str | int) -> InvalidValue:
         """An error about a value of the file."""
         return InvalidValue(self.document.sentence(at, message))
-
-    def complain_of_join(self, wrong: BraidedError) -> InvalidValue:
-        """An error of the join, at the line of what it is about."""
-        return self.complain(str(wrong), "query", *place_of(wrong, self.document.data["query"]))
 
     def explain(self) -> str:
         """The plan, and where rows come from and go, in words; without credentials."""

@@ -14,8 +14,8 @@ from braided.jobs.definitions import End
 from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
 from braided.jobs.paths import local
-from braided.query.errors import InvalidValue, did_you_mean, os_reason
-from braided.view.records import Journal
+from braided.query.errors import InvalidValue, did_you_mean
+from braided.view.records import Journal, os_errors
 
 _OPERATOR = "transformWithState"
 
@@ -56,23 +56,18 @@ def _check_source(job: Job, name: str, folder: Path) -> None:
 
 def check_journal(path: Path) -> None:
     """Raise unless lines can be added to a journal, and what is there is one."""
-    try:
+    with os_errors(lambda why: InvalidValue(f"--journal {str(path)!r} cannot be written: {why}")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("a").close()
-    except OSError as wrong:
-        raise InvalidValue(f"--journal {str(path)!r} cannot be written: {os_reason(wrong)}") from None
     if not path.is_file():  # a device has no end
         raise InvalidValue(f"--journal {str(path)!r} is no file; name one, or leave it out")
     Journal(path).about()
 
 
 def _check_writable(job: Job, folder: Path) -> None:
-    try:
+    with os_errors(lambda why: _cannot(job, folder, why, "checkpoint")):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as wrong:
-        raise _cannot(job, folder, os_reason(wrong), "checkpoint") from None
+        tempfile.TemporaryFile(dir=folder).close()
 
 
 def _check_own(job: Job, checkpoint: Path) -> None:
@@ -93,10 +88,9 @@ def _check_own(job: Job, checkpoint: Path) -> None:
 def _check_room(job: Job, folder: Path, at: str) -> None:
     """Raise if Spark will not be able to make this folder, or files in it."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
-    if not there.is_dir():
-        raise _cannot(job, folder, f"{there} is a file", at)
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise _cannot(job, folder, f"no permission for {there}", at)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        why = f"no permission for {there}" if there.is_dir() else f"{there} is a file"
+        raise _cannot(job, folder, why, at)
 
 
 def _cannot(job: Job, folder: Path, why: str, at: str) -> InvalidValue:

@@ -24,6 +24,7 @@ from braided.jobs.loading import Job
 from braided.jobs.paths import local
 from braided.jobs.places import check_journal, check_places
 from braided.jobs.problems import JobFailed
+from braided.jobs.queries import missing_columns, place_of
 from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, texts, write_apart, writer_to
 from braided.query.errors import BraidedError, did_you_mean
@@ -72,7 +73,8 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
 
 
 def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
-    with _waiting(watching) as begun, _session(job, session, watching) as spark, plain_errors(job):
+    made = _session(job, watching) if session is None else nullcontext(session)
+    with _waiting(watching) as begun, made as spark, plain_errors(job):
         joined, paced = _joined(job, spark)
         trigger = {"availableNow": True} if once else paced or dict(job.trigger)
         streaming = _start(job, joined, trigger)
@@ -105,11 +107,8 @@ def _say_end(job: Job, streaming: Any, stopped: bool, watching: Watching) -> Non
 
 
 @contextmanager
-def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
-    """The caller's session, or one that lasts as long as the job."""
-    if given is not None:
-        yield given
-        return
+def _session(job: Job, watching: Watching) -> Iterator[Any]:
+    """A session that lasts as long as the job."""
     if not watching.quiet:
         watching.say(f"starting Spark for {job.name} (the first batch of all takes longest)")
     with _log(job) as log:
@@ -163,12 +162,13 @@ def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
     """The join as a DataFrame, and the trigger that a replay by rows a second needs."""
     files, paced = pace(job, spark)
     frames = {name: _frame(job, spark, name, files.get(name)) for name in job.query.names}
-    job.check_columns({name: frame.columns for name, frame in frames.items()})
+    written, columns = job.document.data["query"], {name: frame.columns for name, frame in frames.items()}
+    job.document.refuse(missing_columns(job.query, written, columns))
     try:
         late = "drop" if job.late is None else "flag"
         joined = bd.spark.join(job.query, frames, buckets=job.buckets, late=late, checkpoint=job.checkpoint)
     except BraidedError as wrong:
-        raise job.complain_of_join(wrong) from None
+        raise job.complain(str(wrong), "query", *place_of(wrong, written)) from None
     for at, names in (("columns", job.sink.columns), ("partition_by", job.sink.partition_by)):
         for name in names:
             if name not in joined.columns:

@@ -28,7 +28,7 @@ from typing import Any
 from braided.query.errors import InvalidType, InvalidValue
 from braided.view import prometheus
 from braided.view.charts import charts_of, latest_adaptations, summary, table
-from braided.view.records import Record, ViewFailed
+from braided.view.records import Record, ViewFailed, os_errors
 
 HOST = "127.0.0.1"
 PORT = 4041
@@ -96,12 +96,9 @@ def opened(records: Sequence[Record], port: int) -> Page:
         raise InvalidType.must("port", "a whole number", port, owner="serve")
     if not 0 <= port < 65_536:
         raise InvalidValue.must("port", "from 0 (any free one) to 65535", port, owner="serve")
-    try:
+    remedy = "give another, or 0 for any free one"
+    with os_errors(lambda why: ViewFailed(f"serve: port {port} cannot be used ({why}); {remedy}")):
         return Page(records, port)
-    except OSError as wrong:
-        raise ViewFailed(
-            f"serve: port {port} cannot be used ({wrong.strerror}); give another, or 0 for any free one"
-        ) from None
 
 
 @contextmanager

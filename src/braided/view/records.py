@@ -10,7 +10,8 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from braided.policies.statistics import (
     RationingStatistics,
     StreamStatistics,
 )
-from braided.query.errors import BraidedError, InvalidValue
+from braided.query.errors import BraidedError, InvalidValue, os_reason
 
 JOURNAL = "journal.jsonl"
 _BATCH, _WAITED = Plot("Seconds a batch"), "a row waited at most"
@@ -39,6 +40,15 @@ def usual_journal(checkpoint: Path) -> Path:
 
 class ViewFailed(BraidedError, OSError):
     """A file or a port that a view needs cannot be used."""
+
+
+@contextmanager
+def os_errors(error: Callable[[str], BraidedError]) -> Iterator[None]:
+    """Where the operating system refuses something, raise what `error` makes of its reason."""
+    try:
+        yield
+    except OSError as wrong:
+        raise error(os_reason(wrong)) from None
 
 
 @dataclass(frozen=True)
@@ -212,9 +222,12 @@ def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record 
     if not metrics.batches:
         return _unreported(spark, metrics.query_id, before)
     base = _base(spark["batch"], before)
-    streams = {name: _stream(name, s, metrics, base) for name, s in metrics.streams.items()}
-    if base is not None:  # Spark counts a source that is read for several stages more than once
-        spark["rows"] = sum(s.rows or 0 for s in streams.values())
+    streams = {n: StreamRecord(**vars(s), lag_us=metrics.lag_us.get(n)) for n, s in metrics.streams.items()}
+    if base is not None:
+        rows = {n: s.rows_in - base.streams.get(n, StreamRecord()).rows_in for n, s in streams.items()}
+        streams = {n: dataclasses.replace(s, rows=rows[n]) for n, s in streams.items()}
+        # Spark counts a source that is read for several stages more than once
+        spark["rows"] = sum(rows.values())
     half_joins = {f"{a}->{b}": _shown(h) for (a, b), h in metrics.half_joins.items()}
     return Record(
         **spark,
@@ -252,11 +265,6 @@ def _base(batch: int, before: Record | None) -> Record | None:
     if before is not None and (before.batches or not before.batch):
         return before
     return None if batch else _NOTHING
-
-
-def _stream(name: str, s: StreamStatistics, metrics: JoinMetrics, base: Record | None) -> StreamRecord:
-    rows = None if base is None else s.rows_in - base.streams.get(name, StreamRecord()).rows_in
-    return StreamRecord(**vars(s), rows=rows, lag_us=metrics.lag_us.get(name))
 
 
 def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
@@ -312,27 +320,18 @@ class Journal:
 
     def _write(self, values: Mapping[str, Any]) -> None:
         line = json.dumps(values, separators=(",", ":")).encode() + b"\n"
-        try:
+        with os_errors(lambda why: ViewFailed(f"{self.path}: the journal cannot be written ({why})")):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
                 if not self._whole:
-                    os.truncate(self.path, self._bytes().rfind(b"\n") + 1)
+                    os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
                 self._whole = False
                 file.write(line)
             self._whole = True
-        except OSError as wrong:
-            raise ViewFailed(f"{self.path}: the journal cannot be written ({wrong.strerror})") from None
-
-    def _bytes(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return b""
-        except OSError as wrong:
-            raise ViewFailed(f"{self.path}: the journal cannot be read ({wrong.strerror})") from None
 
     def _lines(self) -> Iterator[Record | str]:
-        *whole, _ = self._bytes().split(b"\n")
+        with os_errors(lambda why: ViewFailed(f"{self.path}: the journal cannot be read ({why})")):
+            *whole, _ = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
         for at, line in enumerate(whole, start=1):
             try:
                 values = json.loads(line)
