@@ -109,7 +109,7 @@ def _job(job: str, folder: Path, console: Console, *, batches: float = math.inf)
     def done() -> list[Record]:
         return [record for record in journal.read() if record.rows]
 
-    journal = Journal(folder / (JOURNAL if job == "braided" else f"{job}.jsonl"))
+    journal = journal_of(folder, job)
     show = each_new(lambda r: console.print(f"  batch {r.batch}: {r.rows:,} rows in {r.seconds:.1f} s"))
     before = len(done())
     show(done(), "")
@@ -131,6 +131,11 @@ def _job(job: str, folder: Path, console: Console, *, batches: float = math.inf)
         raise InvalidValue(f"the demo's job failed; see {folder / f'{job}.log'}")
     show(done(), "")
     return [record.seconds for record in done()[before:]]
+
+
+def journal_of(folder: Path, job: str) -> Journal:
+    """The journal of a job of the demo; that of Braided's is the folder's own."""
+    return Journal(folder / (JOURNAL if job == "braided" else f"{job}.jsonl"))
 
 
 def _state_bytes(folder: Path, job: str) -> int:

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
+from braided.cli.demo import journal_of
 from braided.testing.samples import shop
 from braided.view.follow import follow
-from braided.view.records import JOURNAL, Journal
 
 SCHEMAS = {
     "orders": "order_id long, amount double, placed_at timestamp",
@@ -36,17 +36,13 @@ def main(job: str, folder: Path) -> None:
     spark: SparkSession = bd.spark.session("braided-demo", **_SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     frames = {name: _read(spark, folder / name) for name in SCHEMAS}
-    if job == "chain":
-        _run(_chain(frames), folder, job, folder / "chain.jsonl")
-    else:
-        Journal(folder / JOURNAL).describe(shop.query().explain())
-        _run(bd.spark.join(shop.query(), frames), folder, job, folder / JOURNAL)
+    joined = _chain(frames) if job == "chain" else bd.spark.join(shop.query(), frames)
+    journal = journal_of(folder, job)
+    journal.describe(shop.query().explain())
+    follow(_started(joined, folder, job), journal=journal.path, show=lambda *_: None, every=0.1)
+    if job != "chain":
         (folder / "stalled.txt").write_text(_why_stalled(spark, folder))
     spark.stop()
-
-
-def _run(joined: DataFrame, folder: Path, job: str, journal: Path) -> None:
-    follow(_started(joined, folder, job), journal=journal, show=lambda *_: None, every=0.1)
 
 
 def _started(joined: DataFrame, folder: Path, job: str) -> StreamingQuery:

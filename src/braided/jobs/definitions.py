@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
 
@@ -45,7 +45,7 @@ def helped(cls: Any) -> dict[str, str]:
     return {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Replay:
     """Files as if their rows came now: slowly."""
 
@@ -56,7 +56,7 @@ class Replay:
     ] = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Value:
     """How the column `value` (of Kafka, or a line of text) becomes columns."""
 
@@ -64,20 +64,20 @@ class Value:
     format: Annotated[Literal["json"], "what the value is"] = "json"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class End:
     """Where rows come from or go to; shown without credentials."""
 
     format: str
     path: Annotated[str | None, "folder of the files, relative to the job file"] = None
-    options: Annotated[Options, "options of the format"] = dataclasses.field(default_factory=dict)
+    options: Annotated[Options, "options of the format"] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        options = masked(dataclasses.asdict(self))
+        options = masked(asdict(self))
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in options.items())})"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Source(End):
     """Where the rows of a stream come from."""
 
@@ -100,7 +100,7 @@ class Source(End):
         return None if self.select or schema in (None, "raw") else column_names(schema)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LateSink(End):
     """Where rows go that came too late; each has the name of its stream in `late_stream`."""
 
@@ -108,7 +108,7 @@ class LateSink(End):
     table: Annotated[str | None, "a table of the catalog (delta)"] = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sink(LateSink):
     """Where results go."""
 
@@ -119,7 +119,7 @@ class Sink(LateSink):
     late: Annotated[LateSink | str | None, "a sink of its own for late rows; else they are counted"] = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class JobFile:
     """A streaming join: what is joined, where rows come from, where results go."""
 
@@ -134,6 +134,6 @@ class JobFile:
         "every so often; else batches follow each other at once",
     ] = None
     buckets: Annotated[int, "parts the keys are split into, a power of two; fixed in a checkpoint"] = 8
-    spark: Annotated[Options, "settings of the Spark session, such as `spark.master`"] = dataclasses.field(
+    spark: Annotated[Options, "settings of the Spark session, such as `spark.master`"] = field(
         default_factory=dict
     )

@@ -113,7 +113,7 @@ def _session(job: Job, watching: Watching) -> Iterator[Any]:
         watching.say(f"starting Spark for {job.name} (the first batch of all takes longest)")
     with _log(job) as log:
         try:
-            with errors_to(log), holding(watching.say) as asked:
+            with nullcontext() if log is None else errors_to(log), holding(watching.say) as asked:
                 spark = bd.spark.session(job.name, **{"spark.log.level": "OFF", **texts(job.spark)})
         except BraidedError:
             raise

@@ -19,7 +19,7 @@ def exposition(record: Record | None) -> str:
 
 
 def kind(number: Number) -> str:
-    """Whether it only grows."""
+    """Return "counter" if the number only grows."""
     return "counter" if number.prometheus.endswith("_total") else "gauge"
 
 

@@ -37,11 +37,12 @@ def terminal(console: Console) -> Iterator[Show]:
 def line(record: Record) -> str:
     """A batch in one line."""
     results = "?" if record.results is None else f"{record.results:,}"
+    budget = "" if record.budget_bytes is None else f" of {size(record.budget_bytes)}"
     parts = (
         f"{moment(record.when)} batch {record.batch}: {record.rows:,} rows in",
         f"{results} results out",
         span(record.seconds),
-        f"state {_state(record)}",
+        f"state {size(record.state_bytes)}{budget}",
         _behind(record),
         record.spilled_bytes and f"{size(record.spilled_bytes)} spilled",
         record.late_rows and f"{record.late_rows:,} late so far",
@@ -108,11 +109,6 @@ def _sparks(chart: Chart) -> Text:
 
 def _text(lines: str, style: str = "") -> Text:
     return Text("\n".join(map(plain, lines.splitlines())), style=style)
-
-
-def _state(record: Record) -> str:
-    held = size(record.state_bytes)
-    return held if record.budget_bytes is None else f"{held} of {size(record.budget_bytes)}"
 
 
 def _behind(record: Record) -> str:
