@@ -14,7 +14,7 @@ from braided.jobs.paths import located
 from braided.jobs.problems import JobError, Problems
 from braided.jobs.queries import missing_columns
 from braided.jobs.shapes import read_options
-from braided.query.errors import InvalidValue
+from braided.query.errors import InvalidValue, shown
 from braided.query.masking import masked
 
 
@@ -50,7 +50,7 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
     """Load the job of a file; raise all its mistakes together, as a `JobError`, each with its line."""
     document = read_document(Path(path), environment)
     if not isinstance(document.data, Mapping):
-        wrong = "is empty" if document.data is None else f"must be a mapping; got {document.data!r}"
+        wrong = "is empty" if document.data is None else f"must be a mapping; got {shown(document.data)}"
         raise JobError(f"{document.name} {wrong}; `braided init` writes an example of a job file")
     problems = Problems(document.problems)
     folder = Path(path).resolve().parent

@@ -28,7 +28,8 @@ from braided.policies.statistics import (
 from braided.query.errors import BraidedError, InvalidValue, os_reason
 
 JOURNAL = "journal.jsonl"
-_BATCH, _WAITED = Plot("Seconds a batch"), "a row waited at most"
+_BATCH = Plot("Seconds a batch")
+_WAITED = "a row waited at most"
 _given = functools.partial(number, adds="", default=MISSING)
 _seconds = functools.partial(_given, unit="seconds")
 
@@ -222,12 +223,9 @@ def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record 
     if not metrics.batches:
         return _unreported(spark, metrics.query_id, before)
     base = _base(spark["batch"], before)
-    streams = {n: StreamRecord(**vars(s), lag_us=metrics.lag_us.get(n)) for n, s in metrics.streams.items()}
-    if base is not None:
-        rows = {n: s.rows_in - base.streams.get(n, StreamRecord()).rows_in for n, s in streams.items()}
-        streams = {n: dataclasses.replace(s, rows=rows[n]) for n, s in streams.items()}
-        # Spark counts a source that is read for several stages more than once
-        spark["rows"] = sum(rows.values())
+    streams = {name: _stream(name, s, metrics, base) for name, s in metrics.streams.items()}
+    if base is not None:  # Spark counts a source that is read for several stages more than once
+        spark["rows"] = sum(s.rows or 0 for s in streams.values())
     half_joins = {f"{a}->{b}": _shown(h) for (a, b), h in metrics.half_joins.items()}
     return Record(
         **spark,
@@ -265,6 +263,11 @@ def _base(batch: int, before: Record | None) -> Record | None:
     if before is not None and (before.batches or not before.batch):
         return before
     return None if batch else _NOTHING
+
+
+def _stream(name: str, s: StreamStatistics, metrics: JoinMetrics, base: Record | None) -> StreamRecord:
+    rows = None if base is None else s.rows_in - base.streams.get(name, StreamRecord()).rows_in
+    return StreamRecord(**vars(s), rows=rows, lag_us=metrics.lag_us.get(name))
 
 
 def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
