@@ -14,10 +14,10 @@ from typing import Any
 
 from braided.jobs.problems import Place, Problem, called
 from braided.jobs.shapes import Problems, given
+from braided.query.checks import streaming_problems
 from braided.query.errors import BraidedError
 from braided.query.join_query import JoinQuery
 from braided.query.sql.read import sql
-from braided.query.streaming import streaming_problems
 
 _OPTIONS = {f.name for f in dataclasses.fields(JoinQuery)}
 _PARTS = ("streams", "tuning", "overload", "memory")
