@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from braided.query import condition
-from braided.query.bounds import Pair
+from braided.query.bounds import INFINITE_US, Pair
 from braided.query.durations import to_us
-from braided.query.errors import BraidedError, did_you_mean
+from braided.query.errors import did_you_mean
 from braided.query.sql.grammar import CLAUSES
 from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
 
-Range: TypeAlias = tuple[int | None, int | None]  # from, to; None: open
-Linear: TypeAlias = Counter[str]  # a sum: how often each stream's time, and microseconds
-_US = ""
-_OPEN: Range = (None, None)
+Range: TypeAlias = tuple[int, int]  # from, to; a side that is infinite is open
+OPEN: Range = (-INFINITE_US, INFINITE_US)
+_US = ""  # beside the streams: the microseconds of a sum of times
 _FLIPPED = {"GT": "LT", "GTE": "LTE"}
 
 
@@ -48,15 +47,6 @@ class Conjunct:
         """As SQL over the streams' own names."""
         sql: str = self.node.sql(comments=False)
         return f"({sql})" if self.kind == "Or" else sql
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What all conditions together say."""
-
-    equal: list[tuple[str, str]]  # pairs of "stream.column"
-    within: dict[Pair, tuple[int, int]]
-    where: str | None
 
 
 class Names:
@@ -106,22 +96,24 @@ def split(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> 
 
 def meaning(
     words: Words, streams: Sequence[Stream], conjuncts: Sequence[Conjunct], given: Mapping[Pair, Range]
-) -> Meaning:
-    """Tell which columns are equal, how far times may be apart (`given`, too), and what else must hold."""
-    times = {s.name: s.time for s in streams}
-    order = {s.name: i for i, s in enumerate(streams)}
-    equal = [pair for c in conjuncts if (pair := _equality(c))]
-    left = [c for c in conjuncts if not _equality(c)]
-    bounds = dict(given)
-    timed = [(c, _bounds(words, c, times, order)) for c in left]
-    for _, ranges in timed:
+) -> tuple[list[tuple[str, str]], dict[Pair, Range], str | None]:
+    """Return which columns are equal, how far times may be apart (`given`, too), and what is left to `where`.
+
+    Equal columns are pairs of "stream.column".
+    """
+    equal, timed, bounds = [], [], dict(given)
+    for conjunct in conjuncts:
+        if columns := _equality(conjunct):
+            equal.append(columns)
+            continue
+        ranges = _bounds(words, conjunct, streams)
+        timed.append((conjunct, ranges))
         for pair, bound in ranges:
-            bounds[pair] = tighter(bounds.get(pair, _OPEN), bound)
+            bounds[pair] = tighter(bounds.get(pair, OPEN), bound)
     closed = {pair: _close(bound, pair, streams) for pair, bound in bounds.items()}
-    rest = [(c, ranges) for c, ranges in timed if not ranges or any(None in closed[p] for p, _ in ranges)]
-    where = " AND ".join(_checked(words, c, ranges) for c, ranges in rest)
-    within = {pair: (a, b) for pair, (a, b) in closed.items() if a is not None and b is not None}
-    return Meaning(equal, within, where or None)
+    within = {p: (a, b) for p, (a, b) in closed.items() if a > -INFINITE_US and b < INFINITE_US}
+    rest = [(c, ranges) for c, ranges in timed if not ranges or any(p not in within for p, _ in ranges)]
+    return equal, within, " AND ".join(_checked(words, c, ranges) for c, ranges in rest) or None
 
 
 def _parse(words: Words, span: tuple[int, int]) -> Any:
@@ -164,20 +156,17 @@ def _position(node: Any, otherwise: int) -> int:
 
 def _equality(conjunct: Conjunct) -> tuple[str, str] | None:
     """The columns of two streams that a condition after ON says are equal."""
-    sides = (conjunct.node.this, conjunct.node.expression) if conjunct.joins and conjunct.kind == "EQ" else ()
-    if not sides or any(type(side).__name__ != "Column" for side in sides):
+    if not conjunct.joins or conjunct.kind != "EQ":
         return None
-    if sides[0].table == sides[1].table:
+    left, right = conjunct.node.this, conjunct.node.expression
+    if {type(left).__name__, type(right).__name__} != {"Column"} or left.table == right.table:
         return None
-    first, second = (f"{side.table}.{side.name}" for side in sides)
-    return first, second
+    return f"{left.table}.{left.name}", f"{right.table}.{right.name}"
 
 
-def _bounds(
-    words: Words, conjunct: Conjunct, times: Mapping[str, str | None], order: Mapping[str, int]
-) -> list[tuple[Pair, Range]]:
+def _bounds(words: Words, conjunct: Conjunct, streams: Sequence[Stream]) -> list[tuple[Pair, Range]]:
     """What a condition says about the times of two streams; nothing if it is about something else."""
-    node = conjunct.node
+    node, times = conjunct.node, {s.name: s.time for s in streams}
     if conjunct.kind == "Between":
         steps = [("LTE", node.args["low"], node.this), ("LTE", node.this, node.args["high"])]
     elif conjunct.kind in ("EQ", "LT", "LTE"):
@@ -188,79 +177,63 @@ def _bounds(
         return []
     ranges = []
     for kind, smaller, larger in steps:
-        less, more = (_linear(words, side, conjunct.at, times) for side in (smaller, larger))
-        bound = _bound(kind, _minus(less, more), order)
-        if bound is None:
-            return []
-        ranges.append(bound)
-    return ranges
+        difference = Counter[Any]()
+        for side, sign in ((smaller, 1), (larger, -1)):
+            for term, n in _terms(words, side, conjunct.at, times, sign):
+                difference[term] += n
+        ranges.append(_bound(kind, difference, list(times)))
+    return [bound for bound in ranges if bound] if all(ranges) else []
 
 
-def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> Linear | None:
+def _terms(
+    words: Words, node: Any, at: int, times: Mapping[str, str | None], sign: int
+) -> Iterator[tuple[Any, int]]:
+    """Yield what an expression is the sum of: streams' times and microseconds, and how often."""
     kind = type(node).__name__
-    if kind == "Column":
-        return Counter({node.table: 1}) if times[node.table] == node.name else None
-    if kind == "Interval":
-        return Counter({_US: _interval_us(words, node, at)})
-    if kind == "Paren":
-        return _linear(words, node.this, at, times)
-    if kind == "Neg":
-        return _minus(Counter(), _linear(words, node.this, at, times))
-    if kind in ("Add", "Sub"):
-        left, right = (_linear(words, side, at, times) for side in (node.this, node.expression))
-        return _minus(left, right if kind == "Sub" else _minus(Counter(), right))
-    return None
-
-
-def _minus(left: Linear | None, right: Linear | None) -> Linear | None:
-    if left is None or right is None:
-        return None
-    difference = Counter(left)
-    difference.subtract(right)
-    return difference
+    if kind == "Column" and times[node.table] == node.name:
+        yield node.table, sign
+    elif kind == "Interval":
+        yield _US, sign * _interval_us(words, node, at)
+    elif kind in ("Paren", "Neg"):
+        yield from _terms(words, node.this, at, times, -sign if kind == "Neg" else sign)
+    elif kind in ("Add", "Sub"):
+        yield from _terms(words, node.this, at, times, sign)
+        yield from _terms(words, node.expression, at, times, -sign if kind == "Sub" else sign)
+    else:
+        yield id(node), sign  # something else, which cancels with nothing
 
 
 def _interval_us(words: Words, node: Any, at: int) -> int:
-    number, unit = node.this, node.args.get("unit")
+    number, unit, place = node.this, node.args.get("unit"), _position(node, at)
     if type(number).__name__ != "Literal":
-        words.wrong(
-            _position(node, at), f"{node.sql()!r} is no INTERVAL '1 hour'; put a sign before INTERVAL"
-        )
-    text = f"{number.name} {'' if unit is None else unit.name}".strip()
-    try:
-        return to_us(text, owner="INTERVAL")
-    except BraidedError as wrong:
-        words.wrong(_position(node, at), str(wrong))
+        words.wrong(place, f"{node.sql()!r} is no INTERVAL '1 hour'; put a sign before INTERVAL")
+    with words.blaming(place):
+        return to_us(f"{number.name} {'' if unit is None else unit.name}".strip(), owner="INTERVAL")
 
 
-def _bound(kind: str, difference: Linear | None, order: Mapping[str, int]) -> tuple[Pair, Range] | None:
+def _bound(kind: str, difference: Counter[Any], order: Sequence[str]) -> tuple[Pair, Range] | None:
     """`difference` is at most zero (or below it, or equal to it): what that says of two streams' times."""
-    signs = {stream: n for stream, n in (difference or {}).items() if n and stream != _US}
-    if difference is None or sorted(signs.values()) != [-1, 1]:
+    signs = {term: n for term, n in difference.items() if n and term != _US}
+    if sorted(signs.values()) != [-1, 1] or not signs.keys() <= set(order):
         return None
-    first, second = sorted(signs, key=lambda stream: order[stream])
+    first, second = sorted(signs, key=order.index)
     most = -difference[_US] - (kind == "LT")
     if kind == "EQ":
         exact = most * signs[second]
         return (first, second), (exact, exact)
-    return (first, second), (None, most) if signs[second] > 0 else (-most, None)
+    return (first, second), (OPEN[0], most) if signs[second] > 0 else (-most, OPEN[1])
 
 
 def tighter(one: Range, other: Range) -> Range:
     """What two bounds say together."""
-    lows = [low for low, _ in (one, other) if low is not None]
-    highs = [high for _, high in (one, other) if high is not None]
-    return max(lows, default=None), min(highs, default=None)
+    return max(one[0], other[0]), min(one[1], other[1])
 
 
 def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
     """A bound with a side that is open takes it from the window of the stream that comes first there."""
-    windows_us = {s.name: s.window_us for s in streams}
-    low, high = bound
+    windows_us = {s.name: INFINITE_US if s.window_us is None else s.window_us for s in streams}
     first_us, second_us = (windows_us[name] for name in pair)
-    if low is None and second_us is not None:
-        low = -second_us
-    return low, first_us if high is None else high
+    return -second_us if bound[0] == OPEN[0] else bound[0], first_us if bound[1] == OPEN[1] else bound[1]
 
 
 def _checked(words: Words, conjunct: Conjunct, ranges: Sequence[tuple[Pair, Range]]) -> str:
@@ -268,20 +241,12 @@ def _checked(words: Words, conjunct: Conjunct, ranges: Sequence[tuple[Pair, Rang
     text = conjunct.text
     if any(type(n).__name__ == "Interval" for n in conjunct.node.walk()):
         for (first, second), (low, _) in ranges:
-            open_to = second if low is None else first
-            words.wrong(
-                conjunct.at,
-                f"{text!r} bounds {first} and {second} from one side only; bound the other side too, or give "
-                f"{open_to} a WINDOW",
-            )
-        words.wrong(
-            conjunct.at,
-            f"INTERVAL in {text!r}: it only goes with the TIME columns of two streams, compared by <= …",
-        )
-    try:
+            remedy = f"bound the other side too, or give {second if low == OPEN[0] else first} a WINDOW"
+            words.wrong(conjunct.at, f"{text!r} bounds {first} and {second} from one side only; {remedy}")
+        only = "it only goes with the TIME columns of two streams, compared by <= …"
+        words.wrong(conjunct.at, f"INTERVAL in {text!r}: {only}")
+    with words.blaming(conjunct.at):
         same = condition.parse(text) == condition.read(conjunct.node, text)
-    except BraidedError as wrong:
-        words.wrong(conjunct.at, str(wrong))
     if not same:
         words.wrong(conjunct.at, f"{text!r} cannot be read back; write it with other words")
     return text

@@ -6,12 +6,13 @@ Words come from sqlglot's tokenizer, so that texts, quoted names and comments ar
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
 from braided.query.condition import sqlglot
-from braided.query.errors import InvalidType, InvalidValue, did_you_mean
+from braided.query.errors import BraidedError, InvalidType, InvalidValue, did_you_mean
 
 T = TypeVar("T")
 Kind = Literal["word", "name", "text", "number", "sign", "end"]
@@ -36,14 +37,25 @@ class Word:
         """How an error message calls it."""
         return "the end" if self.kind == "end" else repr(self.text)
 
+    @property
+    def names(self) -> bool:
+        """Whether it can be the name of something."""
+        return self.kind in ("word", "name")
+
 
 class Words:
     """A query text, read from left to right."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self._words = _tokens(text)
-        self._at = 0
+        if not isinstance(text, str):
+            raise InvalidType(f"sql must be a query as text; got {text!r}")
+        self.text, self._at, end = text, 0, len(text.rstrip())
+        package = sqlglot("sql")
+        try:
+            tokens = package.tokenize(text)
+        except package.errors.SqlglotError:
+            self._not_closed()
+        self._words = [*(_word(token, text) for token in tokens), Word("end", "", "", end, end)]
 
     def peek(self, ahead: int = 0) -> Word:
         """A word that is still to be read."""
@@ -63,13 +75,13 @@ class Words:
 
     def expect(self, upper: str, remedy: str) -> Word:
         """The next word, which must be this one."""
-        found = self.accept(upper)
-        return found or self.wrong(self.peek(), f"expected {upper}, got {self.peek().shown}; {remedy}")
+        word = self.peek()
+        return self.accept(upper) or self.wrong(word, f"expected {upper}, got {word.shown}; {remedy}")
 
     def name(self, what: str) -> Word:
         """The next word, as the name of something."""
         word = self.read()
-        if word.kind not in ("word", "name"):
+        if not word.names:
             self.wrong(word, f"expected {what}, got {word.shown}")
         return word
 
@@ -109,40 +121,27 @@ class Words:
 
     def wrong(self, at: Word | int, message: str) -> NoReturn:
         """Raise, with line and column."""
-        raise self.error(at, message) from None
+        offset = at if isinstance(at, int) else at.start
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - self.text.rfind("\n", 0, offset)
+        place = f"sql, line {line}, column {column}"
+        raise InvalidValue(f"{place}: {message}", position=(line, column)) from None
 
-    def error(self, at: Word | int, message: str) -> InvalidValue:
-        """The error, with line and column."""
-        return _error(self.text, at if isinstance(at, int) else at.start, message)
+    @contextmanager
+    def blaming(self, at: Word | int) -> Iterator[None]:
+        """Give errors raised meanwhile a place in the text."""
+        try:
+            yield
+        except BraidedError as wrong:
+            self.wrong(at, str(wrong))
 
-
-def _error(text: str, offset: int, message: str) -> InvalidValue:
-    line = text.count("\n", 0, offset) + 1
-    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-    return InvalidValue(f"sql, line {line}, column {column}: {message}", position=(line, column))
-
-
-def _tokens(text: str) -> list[Word]:
-    if not isinstance(text, str):
-        raise InvalidType(f"sql must be a query as text; got {text!r}")
-    package = sqlglot("sql")
-    try:
-        tokens = package.tokenize(text)
-    except package.errors.SqlglotError:
-        raise _not_closed(text) from None
-    end = len(text.rstrip())
-    return [*(_word(token, text) for token in tokens), Word("end", "", "", end, end)]
-
-
-def _not_closed(text: str) -> InvalidValue:
-    """The error about a text that cannot be cut into words."""
-    opening = next((m for m in _QUOTED.finditer(text) if m["open"]), None)
-    if opening is None:
-        return _error(text, 0, "this cannot be read; look for a quote that is not closed")
-    what = "a comment" if opening["open"] == "/*" else f"a quote ({opening['open']})"
-    return _error(
-        text, opening.start(), f"{what} that is not closed; close it, or look for one missing before"
-    )
+    def _not_closed(self) -> NoReturn:
+        """Raise about a text that cannot be cut into words."""
+        opening = next((m for m in _QUOTED.finditer(self.text) if m["open"]), None)
+        if opening is None:
+            self.wrong(0, "this cannot be read; look for a quote that is not closed")
+        what = "a comment" if opening["open"] == "/*" else f"a quote ({opening['open']})"
+        self.wrong(opening.start(), f"{what} that is not closed; close it, or look for one missing before")
 
 
 def _word(token: Any, text: str) -> Word:
