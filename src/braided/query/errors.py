@@ -59,14 +59,6 @@ class BraidedError(Exception):
         """The error "stream STREAM: MESSAGE" about an option."""
         return cls(f"stream {stream!r}: {message}", stream=stream, option=option)
 
-    def place(self, option: str | None, *position: str | int, stream: str | None = None) -> None:
-        """Complete the fields: it is about this stream, or inside this option."""
-        self.stream = self.stream or stream
-        if option is not None:
-            inner = () if self.option in (None, option) else (self.option,)
-            self.position = (*position, *inner, *(self.position or ())) or None
-            self.option = option
-
 
 class InvalidValue(BraidedError, ValueError):
     """A value of the right type that makes no sense."""
@@ -97,7 +89,11 @@ def about(option: str | None = None, *position: str | int, stream: str | None = 
     try:
         yield
     except BraidedError as wrong:
-        wrong.place(option, *position, stream=stream)
+        wrong.stream = wrong.stream or stream
+        if option is not None:
+            inner = () if wrong.option in (None, option) else (wrong.option,)
+            wrong.position = (*position, *inner, *(wrong.position or ())) or None
+            wrong.option = option
         raise
 
 

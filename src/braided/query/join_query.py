@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from braided.query import condition
-from braided.query import meaning as meanings
 from braided.query.bounds import Bounds, Within, close
 from braided.query.checks import check, check_keys
 from braided.query.durations import Duration, to_us
 from braided.query.errors import about
-from braided.query.explain import diagram
-from braided.query.explain import text as explain
+from braided.query.explain.diagram import mermaid
+from braided.query.explain.expected_state import expected_state
+from braided.query.explain.text import explain
 from braided.query.join_graph import JoinGraph, attributes, read_on
+from braided.query.meaning import PARTS, difference
 from braided.query.memory import Memory
 from braided.query.overload import Overload
 from braided.query.parts import read_select, read_streams, read_within
 from braided.query.plan_tree import Plan, operators, read_plan
 from braided.query.stream import Stream
 from braided.query.tuning import Tuning
-from braided.query.values import PlainDict, freeze, value_class
+from braided.query.values import Value
 
 WithinOption: TypeAlias = Mapping[tuple[str, str], Duration | tuple[Duration, Duration]]
 _BY_NAMES: dict[str, Callable[[Any, Sequence[str]], Any]] = {
@@ -33,8 +36,7 @@ _BY_NAMES: dict[str, Callable[[Any, Sequence[str]], Any]] = {
 }
 
 
-@value_class
-class JoinQuery(PlainDict):
+class JoinQuery(Value):
     """A join of two to eight streams on a common key, or `on` pairs of equal columns.
 
     A result is a combination of one row of each stream with equal, non-null keys, inside every
@@ -57,10 +59,10 @@ class JoinQuery(PlainDict):
     emit_punctuations: bool = False
 
     def _check(self) -> None:
-        freeze(self, streams=read_streams(self.streams))
+        object.__setattr__(self, "streams", read_streams(self.streams))
         for option, read in _BY_NAMES.items():
             with about(option):
-                freeze(self, **{option: read(getattr(self, option), self.names)})
+                object.__setattr__(self, option, read(getattr(self, option), self.names))
         check_keys(self)
         with about("plan"):
             self.graph.check(self.tree)
@@ -157,23 +159,23 @@ class JoinQuery(PlainDict):
         With `rates` (rows a second) also how many rows will be stored; with `row_bytes` (the bytes of a row's
         columns) how much memory that takes; with `buckets` how much of it is in each.
         """
-        return explain.explain(self, rates, row_bytes, buckets)
+        return explain(self, expected_state(self, rates, row_bytes, buckets))
 
     def diagram(self) -> str:
         """Draw the plan as a Mermaid flowchart; `braided.query.explain.svg.diagram_svg` draws the same."""
-        return diagram.mermaid(self)
+        return mermaid(self)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the query's meaning; plan, tuning and budgets are not meaning."""
-        return meanings.fingerprint(self.meaning())
+        return hashlib.sha256(json.dumps(self.meaning(), sort_keys=True).encode()).hexdigest()[:32]
 
     def meaning(self) -> dict[str, Any]:
         """Return the part of the query that decides the result."""
-        return meanings.part_of(self.to_dict())
+        return {part: value for part, value in self.to_dict().items() if part in PARTS}
 
     def difference(self, earlier: Mapping[str, Any]) -> str | None:
         """Describe how an earlier query's meaning differs from this one's; None if it does not."""
-        return meanings.difference(earlier, self.meaning())
+        return difference(earlier, self.meaning())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only; `from_dict` undoes it."""

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from braided.query.durations import Duration, to_us
 from braided.query.errors import InvalidType, InvalidValue
 from braided.query.kinds import MOST_INT, above_zero, duration, text, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"]
 Keeping = Literal["recent", "average", "ewma"]
@@ -45,8 +45,7 @@ def _bytes(owner: str, option: str, limit: object) -> int:
     return limit_bytes
 
 
-@value_class
-class Memory(PlainDict):
+class Memory(Value):
     """A budget for stored rows, their indexes and what is known of them; `limit` is bytes, or "512 MB".
 
     Rows are flushed to disk in partition groups: the same slice of keys of every input of an operator.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 from braided.query.durations import Duration
 from braided.query.errors import InvalidValue
 from braided.query.kinds import duration, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 MOST_ROWS = 1 << 53  # whole numbers that a float still represents
 Shed = Literal["probes", "input"]
@@ -24,8 +24,7 @@ Rows: TypeAlias = Annotated[int, whole(1, MOST_ROWS, f"at least 1 and at most {M
 WindowSplit = Literal["max-slow", "max-fast", "proportional", "inverse", "equal"]
 
 
-@value_class
-class Overload(PlainDict):
+class Overload(Value):
     """Budgets; results are a subset of the exact ones, as large as the policies can make it.
 
     `probes` is how many rows may probe in a batch; instead, `target_batch` is how long a batch may take, and

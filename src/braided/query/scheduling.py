@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from braided.query.kinds import MOST_INT, names, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 Streams = Literal["random", "priority"]
 Tuples = Literal["sequential", "value"]
 
 
-@value_class
-class Scheduling(PlainDict):
+class Scheduling(Value):
     """How queues are read when all rows wait in them; every value gives the same result.
 
     `streams` says which queue is read next: a drawn one, or the first of `order` (stream names; by default

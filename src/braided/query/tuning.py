@@ -7,14 +7,9 @@ import numbers
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from braided.query.errors import (
-    InvalidType,
-    InvalidValue,
-    require_choice,
-    shown,
-)
+from braided.query.errors import InvalidType, InvalidValue, require_choice, shown
 from braided.query.kinds import MOST_INT, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 DriverStream = Literal["timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"]
 ProbeOrder = Literal["fixed", "selectivity", "a-greedy"]
@@ -25,8 +20,7 @@ Goal = Literal["throughput", "memory"]
 OnViolation = Literal["raise", "count"]
 
 
-@value_class
-class BatchPurge(PlainDict):
+class BatchPurge(Value):
     """Purge after every `every` punctuations."""
 
     every: Annotated[int, whole(1, MOST_INT, "at least 1, in 64 bits")] = 100
@@ -88,8 +82,7 @@ def _share(names: tuple[str, ...], value: object) -> float:
     return share
 
 
-@value_class
-class Tuning(PlainDict):
+class Tuning(Value):
     """Policies and their options.
 
     `driver_stream` says whose rows probe next: "initial-output-size", "output-rate", "consumption-rate",

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
-from braided.query.explain.expected_state import expected_state
 from braided.query.explain.warnings import warnings
 from braided.query.plan_tree import Plan, label, leaves
 
 if TYPE_CHECKING:
+    from braided.query.explain.expected_state import ExpectedState
     from braided.query.join_query import JoinQuery
     from braided.query.stream import Stream
 
 _NEXT, _LAST = "├─ ", "└─ "
 
 
-def explain(
-    query: JoinQuery,
-    rates: Mapping[str, float] | None = None,
-    row_bytes: Mapping[str, float] | None = None,
-    buckets: int | None = None,
-) -> str:
-    """The plan, in words and as a tree; with rates also how large the state will be; then warnings."""
-    state = expected_state(query, rates, row_bytes, buckets)
+def explain(query: JoinQuery, state: ExpectedState | None) -> str:
+    """The plan, in words and as a tree; how large the state will be, if that is known; then warnings."""
     lines = [
         f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
         f"A result is one row of each stream{_keyed(query)}"
