@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
 from braided.query.errors import InvalidValue, about, require_stream
 from braided.query.plan_tree import operators
@@ -154,8 +153,8 @@ def _overload(query: JoinQuery, stream: Stream) -> Problems:
         yield "overload", f"Overload: {named} has a window that counts rows; {why}; use a time window"
     if overload.state_rows is not None and stream.time is None:
         yield "overload.state_rows", f"Overload: state_rows needs a time column in {named}; give it time=..."
-    unbounded = query.bounds.retention_us(query.names.index(stream.name)) >= INFINITE_US
-    if unbounded and overload.state_rows is None and overload.allocation.startswith("window"):
+    by_window = overload.state_rows is None and overload.allocation.startswith("window")
+    if by_window and query.stay_us(stream) is None:
         needs = f"Overload: allocation={overload.allocation!r} needs a window for {named}"
         yield "overload.allocation", f"{needs}; give it one, or use 'equal'"
 

@@ -106,6 +106,11 @@ class JoinGraph:
         """The attributes that all inputs of an operator have."""
         return tuple(a for a in self.attributes if all(self.has(a, child) for child in operator))
 
+    def equalities(self, operator: tuple[Plan, ...]) -> list[str]:
+        """What is equal in an operator's inputs, one sentence for each attribute of its key."""
+        below = leaves(operator)
+        return [" = ".join(f"{s}.{c}" for s, c in a if s in below) for a in self.key(operator)]
+
     def source(self, attribute: Attribute, node: Plan) -> ColumnName:
         """The column that an input of an operator gives for an attribute."""
         below = leaves(node)

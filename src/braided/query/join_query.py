@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from braided.query import condition
-from braided.query.bounds import Bounds, Within, close
+from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.checks import check, check_keys
 from braided.query.durations import Duration, to_us
 from braided.query.errors import about
@@ -103,6 +103,11 @@ class JoinQuery(Value):
         at = {name: i for i, name in enumerate(self.names)}
         within_us = [(at[a], at[b], to_us(low), to_us(high)) for (a, b), (low, high) in self.pairs]
         return close(self.streams, within_us)
+
+    def stay_us(self, stream: Stream) -> int | None:
+        """Return how long a stream's rows can meet rows to come, or None if time never ends that."""
+        retention_us = self.bounds.retention_us(self.names.index(stream.name))
+        return None if retention_us >= INFINITE_US else max(0, retention_us)
 
     @property
     def pairs(self) -> Within:
