@@ -44,11 +44,9 @@ def to_us(duration: Duration, *, owner: str = "duration") -> int:
     elif isinstance(duration, str):
         us = _parse(duration, owner)
     else:
-        raise InvalidType(
-            f"{owner} must be a duration such as '10 minutes' or a timedelta; "
-            f"got {shown(duration)} ({type(duration).__name__})",
-            value=duration,
-        )
+        wanted = f"{owner} must be a duration such as '10 minutes' or a timedelta"
+        given = f"{shown(duration)} ({type(duration).__name__})"
+        raise InvalidType(f"{wanted}; got {given}", value=duration)
     if abs(us) > MAX_US:
         raise InvalidValue(f"{owner} must be shorter than 36,000 years; got {duration!r}", value=duration)
     return us
@@ -68,22 +66,15 @@ def to_text(us: int) -> str:
 
 def _parse(text: str, owner: str) -> int:
     body = text.strip().lower()
-    if len(body) > 100:
-        raise InvalidValue(
-            f"{owner} must be a duration such as '10 minutes'; got {text[:40]!r}...", value=text
-        )
-    sign = -1 if body.startswith("-") else 1
-    body = body.removeprefix("-")
+    sign, body = (-1 if body.startswith("-") else 1), body.removeprefix("-")
     total, at = Fraction(0), 0
-    while at < len(body) and (part := _PART.match(body, at)) and part.group(2) in _WORD_US:
+    while at < len(body) <= 100 and (part := _PART.match(body, at)) and part.group(2) in _WORD_US:
         total += Fraction(part.group(1)) * _WORD_US[part.group(2)]
         at = part.end()
     if at < len(body) or not body:
-        raise InvalidValue(
-            f"{owner} must be a duration such as '10 minutes', '2 hours' or '100 ms'; got {text!r}"
-            + _meant(body, sign),
-            value=text,
-        )
+        wanted = f"{owner} must be a duration such as '10 minutes', '2 hours' or '100 ms'"
+        hint = _meant(body, sign) if len(body) <= 100 else ""
+        raise InvalidValue(f"{wanted}; got {shown(text)}{hint}", value=text)
     return sign * round(total)
 
 
@@ -93,7 +84,7 @@ def _meant(body: str, sign: int) -> str:
         return f"; it has no unit: '{body} seconds'?"
     fixed = re.sub(r"[^\W\d]+", lambda word: _closest(word.group()), body)
     units = re.findall(r"[^\W\d]+", fixed)
-    if not units or not all(unit in _WORD_US for unit in units) or _PART.sub("", fixed):
+    if not units or not _WORD_US.keys() >= set(units) or _PART.sub("", fixed):
         return ""
     return f"; did you mean {'-' * (sign < 0) + fixed!r}?"
 

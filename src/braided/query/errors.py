@@ -46,13 +46,10 @@ class BraidedError(Exception):
         return type(self), self.args, {**self.__dict__, "value": value}
 
     @classmethod
-    def must(
-        cls, option: str, wanted: str, value: object, *, owner: str | None = None, stream: str | None = None
-    ) -> Self:
-        """The error "OWNER: OPTION must be WANTED; got VALUE"; a stream is its own owner."""
-        owner = f"stream {stream!r}" if owner is None and stream is not None else owner
+    def must(cls, option: str, wanted: str, value: object, *, owner: str | None = None) -> Self:
+        """The error "OWNER: OPTION must be WANTED; got VALUE"."""
         named = option if owner is None else f"{owner}: {option}"
-        return cls(f"{named} must be {wanted}; got {shown(value)}", stream=stream, option=option, value=value)
+        return cls(f"{named} must be {wanted}; got {shown(value)}", option=option, value=value)
 
     @classmethod
     def of(cls, stream: str, option: str, message: str) -> Self:

@@ -52,15 +52,11 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
             pairs.append(_pair(pair, streams))
     if not pairs:
         raise InvalidValue("on names no pair of columns; leave it out to join by the streams' keys")
-    graph = JoinGraph(attributes(pairs))
-    connected = graph.connected(streams)
-    apart = [name for name in streams if name not in connected]
-    if apart:
-        raise InvalidValue(
-            f"on does not connect stream {apart[0]!r} with {', '.join(map(repr, connected))}; "
-            "add a pair that does",
-            stream=apart[0],
-        )
+    connected = JoinGraph(attributes(pairs)).connected(streams)
+    for name in streams:
+        if name not in connected:
+            apart = f"on does not connect stream {name!r} with {', '.join(map(repr, connected))}"
+            raise InvalidValue(f"{apart}; add a pair that does", stream=name)
     return tuple(sorted(set(pairs)))
 
 
@@ -74,10 +70,8 @@ def _pair(pair: Any, streams: Sequence[str]) -> tuple[str, str]:
         require_stream(column_name(text)[0], streams, f"on uses {text}")
     first, second = sorted(texts, key=lambda text: streams.index(column_name(text)[0]))
     if column_name(first)[0] == column_name(second)[0]:
-        raise InvalidValue(
-            f"on: a pair must name two different streams; got {pair!r} (a stream that joins itself is given "
-            "twice, under two names)"
-        )
+        remedy = "a stream that joins itself is given twice, under two names"
+        raise InvalidValue(f"on: a pair must name two different streams; got {pair!r} ({remedy})")
     return first, second
 
 
@@ -120,11 +114,9 @@ class JoinGraph:
         """Raise if an operator's inputs have no column in common; a join without any key may."""
         for operator in operators(plan) if self.attributes else ():
             if not self.key(operator):
-                inputs = ", ".join(label(child) for child in operator)
-                raise InvalidValue(
-                    f"plan: the inputs {inputs} of one operator have no key in common, so every pair of rows "
-                    "would be compared; put streams together that `on` connects"
-                )
+                inputs = f"the inputs {', '.join(map(label, operator))} of one operator"
+                why = "have no key in common, so every pair of rows would be compared"
+                raise InvalidValue(f"plan: {inputs} {why}; put streams together that `on` connects")
 
     def connected(self, streams: Sequence[str]) -> tuple[str, ...]:
         """The streams that are connected with the first one."""
@@ -153,8 +145,7 @@ class JoinGraph:
         plan: Plan = streams[0]
         left = list(streams[1:])
         while left:
-            fit = (s for s in left if not self.attributes or self.key((plan, s)))
-            stream = next(fit)
+            stream = next(s for s in left if not self.attributes or self.key((plan, s)))
             plan = (plan, stream)
             left.remove(stream)
         return plan

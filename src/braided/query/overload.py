@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Literal, TypeAlias, get_args
 
@@ -49,11 +50,21 @@ class Overload(Value):
     window_split: WindowSplit = "max-slow"
 
     def _check(self) -> None:
+        for option, mistake in self._mistakes():
+            raise InvalidValue(f"Overload: {mistake}", option=option, value=getattr(self, option))
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        known = get_args(InputAllocation if self.drops_input else ProbeAllocation)
+        unlimited = self.probes is None and self.target_batch is None
         if self.probes is not None and self.target_batch is not None:
-            raise InvalidValue("Overload: give probes or target_batch, not both", option="target_batch")
-        if self.probes is None and self.target_batch is None and self.state_rows is None:
-            raise InvalidValue("Overload: give a budget: probes, target_batch or state_rows", option="probes")
-        self._check_allocation()
+            yield "target_batch", "give probes or target_batch, not both"
+        if unlimited and self.state_rows is None:
+            yield "probes", "give a budget: probes, target_batch or state_rows"
+        if self.allocation not in known:
+            wrong = f"allocation={self.allocation!r} does not go with shed={self.shed!r}"
+            yield "allocation", f"{wrong}; use one of {', '.join(map(repr, known))}"
+        if unlimited and self.drops_input:
+            yield "shed", "shed='input' needs probes, how many rows a batch are let in"
 
     @property
     def rations(self) -> bool:
@@ -64,17 +75,3 @@ class Overload(Value):
     def drops_input(self) -> bool:
         """Whether rows are dropped before they are stored."""
         return self.shed == "input"
-
-    def _check_allocation(self) -> None:
-        known = get_args(InputAllocation if self.drops_input else ProbeAllocation)
-        if self.allocation not in known:
-            raise InvalidValue(
-                f"Overload: allocation={self.allocation!r} does not go with shed={self.shed!r}; "
-                f"use one of {', '.join(map(repr, known))}",
-                option="allocation",
-                value=self.allocation,
-            )
-        if self.drops_input and self.probes is None and self.target_batch is None:
-            raise InvalidValue(
-                "Overload: shed='input' needs probes, how many rows a batch are let in", option="shed"
-            )

@@ -19,11 +19,10 @@ def read_streams(given: Any) -> tuple[Stream, ...]:
     """Read two to eight streams with different names; a mapping has their options by name."""
     if isinstance(given, Stream | str) or not isinstance(given, Iterable):
         raise InvalidType.must("streams", "a list of bd.Stream", given, owner="JoinQuery")
-    by_name = isinstance(given, Mapping)
-    streams = tuple(
-        _named(str(at), options) if by_name else _stream(at, options)
-        for at, options in (given.items() if isinstance(given, Mapping) else enumerate(given))
-    )
+    if isinstance(given, Mapping):
+        streams = tuple(_named(str(name), options) for name, options in given.items())
+    else:
+        streams = tuple(_stream(position, stream) for position, stream in enumerate(given))
     if not 2 <= len(streams) <= MAX_STREAMS:
         alone = f" ({streams[0].name!r})" if len(streams) == 1 else ""
         needs = f"JoinQuery: a join needs 2 to {MAX_STREAMS} streams"

@@ -73,10 +73,8 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan:
         return str(plan)
     if not isinstance(plan, tuple | list):
         wrong = InvalidValue if isinstance(plan, str) else InvalidType
-        raise wrong(
-            "plan must be 'mjoin', 'linear' or nested tuples of stream names such as "
-            f"(('a', 'b'), 'c'); got {shown(plan)}"
-        )
+        tuples = "nested tuples of stream names such as (('a', 'b'), 'c')"
+        raise wrong(f"plan must be 'mjoin', 'linear' or {tuples}; got {shown(plan)}")
     tree = as_tuples(plan)
     check_plan(tree)
     named = leaves(tree)

@@ -60,11 +60,8 @@ class Stream(Value):
 
     def _check(self) -> None:
         if self.flag is not None and self.flag in (*self.key_columns, self.time):
-            raise InvalidValue.of(
-                self.name,
-                "punctuation",
-                f"punctuation column {self.flag!r} is its key or time; name a boolean column",
-            )
+            wrong = f"punctuation column {self.flag!r} is its key or time; name a boolean column"
+            raise InvalidValue.of(self.name, "punctuation", wrong)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -52,10 +53,8 @@ def _selectivities(owner: str, option: str, given: Any) -> tuple[tuple[tuple[str
         names = _names(key)
         share = _share(names, value)
         if shares.setdefault(names, share) != share:
-            raise InvalidValue(
-                f"Tuning: the selectivity of {' and '.join(names)} is given twice, as {shares[names]:g} and "
-                f"{share:g}; give one"
-            )
+            twice = f"twice, as {shares[names]:g} and {share:g}"
+            raise InvalidValue(f"Tuning: the selectivity of {' and '.join(names)} is given {twice}; give one")
     return tuple(sorted(shares.items()))
 
 
@@ -64,22 +63,18 @@ def _names(key: object) -> tuple[str, ...]:
     if all(isinstance(name, str) for name in names) and 1 <= len(set(names)) == len(names) <= 2:
         return tuple(sorted(names))
     raise InvalidType(
-        f"Tuning: selectivities is by stream name or by pair of two stream names; got {shown(key)}"
+        f"Tuning: selectivities is by stream name or pair of two stream names; got {shown(key)}"
     )
 
 
-def _share(names: tuple[str, ...], value: object) -> float:
+def _share(names: tuple[str, ...], value: Any) -> float:
     owner = f"Tuning: the selectivity of {' and '.join(names)}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidType(f"{owner} must be a number; got {shown(value)}")
-    try:
-        share = float(value)
-    except OverflowError:
-        share = float("inf")
-    if not 0 <= share < float("inf") or (len(names) == 2 and share > 1):
-        most = "a number from 0 to 1" if len(names) == 2 else "zero or more"
-        raise InvalidValue(f"{owner} must be {most}; got {shown(value)}")
-    return share
+    most, wanted = (1.0, "a number from 0 to 1") if len(names) == 2 else (sys.float_info.max, "zero or more")
+    if not 0 <= value <= most:  # type: ignore[operator]
+        raise InvalidValue(f"{owner} must be {wanted}; got {shown(value)}")
+    return float(value)
 
 
 class Tuning(Value):

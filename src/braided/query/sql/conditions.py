@@ -133,14 +133,12 @@ def _parse(words: Words, span: tuple[int, int]) -> Any:
 
 def _check_read(words: Words, tree: Any, span: tuple[int, int]) -> None:
     """Raise unless every node, and every argument of it, is one that `where` or the code below reads."""
-    unread = condition.first_unread(tree)
-    if unread is None:
-        return
-    node, argument = place, _ = unread
-    while place.parent and not any("start" in n.meta for n in place.walk()):
-        place = place.parent
-    message = str(condition.refusal(node, argument, words.text[slice(*span)]))
-    words.wrong(_position(place, span[0]), message)
+    for node, argument in condition.unread(tree):
+        place = node
+        while place.parent and not any("start" in n.meta for n in place.walk()):
+            place = place.parent
+        message = str(condition.refusal(node, argument, words.text[slice(*span)]))
+        words.wrong(_position(place, span[0]), message)
 
 
 def _offset(text: str, line: int, column: int) -> int:
