@@ -116,19 +116,11 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return "known: " + ", ".join(repr(n) for n in names)
 
 
-def require_choice(
-    owner: str, option: str, value: object, known: tuple[str, ...], *, of_stream: str | None = None
-) -> None:
-    """Raise unless `value` is one of the literal choices of an option, or of its entry for a stream."""
+def require_choice(owner: str, option: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise unless `value` is one of the literal choices of an option."""
     if value not in known:
-        named = option if of_stream is None else f"{option} of stream {of_stream!r}"
-        raise InvalidValue(
-            f"{owner}: {named} must be one of {', '.join(map(repr, known))}; "
-            f"got {shown(value)}; {did_you_mean(value, known)}",
-            option=option,
-            value=value,
-            position=None if of_stream is None else (of_stream,),
-        )
+        wanted = f"one of {', '.join(map(repr, known))}; got {shown(value)}; {did_you_mean(value, known)}"
+        raise InvalidValue(f"{owner}: {option} must be {wanted}", option=option, value=value)
 
 
 def require_stream(name: Any, streams: Sequence[str], where: str) -> None:

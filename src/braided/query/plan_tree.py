@@ -76,13 +76,17 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan:
         tuples = "nested tuples of stream names such as (('a', 'b'), 'c')"
         raise wrong(f"plan must be 'mjoin', 'linear' or {tuples}; got {shown(plan)}")
     tree = as_tuples(plan)
-    check_plan(tree)
+    for operator in operators(tree):
+        if len(operator) < 2:
+            raise InvalidValue(f"plan: an operator must have at least two inputs; got {operator!r}")
     named = leaves(tree)
     for name in named:
+        if named.count(name) > 1:
+            raise InvalidValue(f"plan: a stream used twice must have two names; got {name!r} twice")
         require_stream(name, streams, "plan")
-    missing = [name for name in streams if name not in named]
-    if missing:
-        raise InvalidValue(f"plan: stream {missing[0]!r} is missing; every stream must be in it once")
+    for name in streams:
+        if name not in named:
+            raise InvalidValue(f"plan: stream {name!r} is missing; every stream must be in it once")
     return tree
 
 
@@ -93,19 +97,6 @@ def as_tuples(plan: object) -> Plan:
     if not isinstance(plan, tuple | list):
         raise InvalidType(f"plan: a node must be a stream's name or a tuple of nodes; got {shown(plan)}")
     return tuple(as_tuples(child) for child in plan)
-
-
-def check_plan(plan: Plan) -> None:
-    """Raise unless the plan is an operator over two or more different streams."""
-    if isinstance(plan, str):
-        raise InvalidValue(f"plan must be nested tuples of stream names; got {plan!r}")
-    narrow = [node for node in operators(plan) if len(node) < 2]
-    if narrow:
-        raise InvalidValue(f"plan: an operator must have at least two inputs; got {narrow[0]!r}")
-    names = leaves(plan)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidValue(f"plan: a stream used twice must have two names; got {twice[0]!r} twice")
 
 
 def leaves(plan: Plan) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def _index(owner: str, option: str, index: Any) -> str | tuple[tuple[str, str], 
     for stream, choice in by_stream:
         if not isinstance(stream, str):
             raise InvalidType(f"{owner}: {option} is by stream name; got {shown(stream)}")
-        require_choice(owner, option, choice, get_args(Index), of_stream=stream)
+        require_choice(f"{owner}: {option} by stream", stream, choice, get_args(Index))
     return by_stream
 
 

@@ -20,7 +20,7 @@ from braided.query.bounds import INFINITE_US, Pair
 from braided.query.durations import to_us
 from braided.query.errors import did_you_mean
 from braided.query.sql.grammar import CLAUSES
-from braided.query.sql.words import Word, Words
+from braided.query.sql.words import Words
 from braided.query.stream import Stream
 
 Range: TypeAlias = tuple[int, int]  # from, to; a side that is infinite is open
@@ -49,49 +49,31 @@ class Conjunct:
         return f"({sql})" if self.kind == "Or" else sql
 
 
-class Names:
-    """What streams are called in a text, and whether their names must be quoted in SQL."""
-
-    def __init__(self, words: Words, called: Mapping[str, str], quoted: frozenset[str]) -> None:
-        self._words, self._called, self._quoted = words, called, quoted
-
-    def stream(self, word: Word) -> str:
-        """The stream that a word means."""
-        return self.known(word.text, word)
-
-    def known(self, name: str, at: Word | int) -> str:
-        """The stream of a name; an unknown one raises."""
-        if name not in self._called:
-            self._words.wrong(at, f"no stream {name!r}; {did_you_mean(name, self._called)}")
-        return self._called[name]
-
-    def rename(self, node: Any, at: int) -> None:
-        """Let all columns of an expression be called by their streams."""
-        for column in [c for c in node.walk() if type(c).__name__ == "Column"]:
-            place, table = _position(column, at), column.args.get("table")
-            if table is None or column.args.get("db") or not column.name or column.name == "*":
-                text = "; a text has single quotes" if column.this.args.get("quoted") else ""
-                message = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
-                self._words.wrong(place, message)
-            stream = self.known(table.name, place)
-            table.set("this", stream)
-            table.set("quoted", stream in self._quoted)
+def split(words: Words, span: tuple[int, int], *, joins: bool) -> list[Conjunct]:
+    """The conditions of a part of the text, with the streams' own names in them."""
+    tree = _parse(words, span)
+    _rename(words, tree, span[0])
+    _check_read(words, tree, span)
+    return [Conjunct(node, _position(node, span[0]), joins) for node in _conjuncts(tree)]
 
 
-def split(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
-    """Yield the conditions of a part of the text, with the streams' own names in them."""
-    waiting = [_parse(words, span)]
-    names.rename(waiting[0], span[0])
-    _check_read(words, waiting[0], span)
-    while waiting:
-        node = waiting.pop()
-        kind = type(node).__name__
-        if kind == "And":
-            waiting += [node.expression, node.this]
-        elif kind == "Paren":
-            waiting.append(node.this)
-        else:
-            yield Conjunct(node, _position(node, span[0]), joins)
+def _conjuncts(node: Any) -> list[Any]:
+    kind = type(node).__name__
+    if kind == "And":
+        return [*_conjuncts(node.this), *_conjuncts(node.expression)]
+    return _conjuncts(node.this) if kind == "Paren" else [node]
+
+
+def _rename(words: Words, tree: Any, at: int) -> None:
+    """Let all columns of an expression be called by their streams."""
+    for column in [c for c in tree.walk() if type(c).__name__ == "Column"]:
+        place, table = _position(column, at), column.args.get("table")
+        if table is None or column.args.get("db") or not column.name or column.name == "*":
+            text = "; a text has single quotes" if column.this.args.get("quoted") else ""
+            words.wrong(place, f"{column.sql()!r} is no column of a stream; write stream.column{text}")
+        stream = words.stream(table.name, place)
+        table.set("this", stream.text)
+        table.set("quoted", not stream.plain)
 
 
 def meaning(

@@ -6,6 +6,7 @@ they are, for `sql_conditions`. docs/howto/sql.md has the grammar as a table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
@@ -76,6 +77,7 @@ def read(words: Words) -> Clauses:
         words.wrong(words.peek(), "a join needs two streams or more; add JOIN … ON …")
     if words.accept("WHERE"):
         clauses.where = _condition(words, "WHERE")
+    words.streams = _called(words, clauses.sources)
     while (word := words.peek()).upper in ENDS:
         option, read_value = ENDS[words.read().upper]
         if option in clauses.ends and option != "within":
@@ -97,6 +99,21 @@ def _unexpected(words: Words, known: tuple[str, ...]) -> NoReturn:
     if word.upper in _STARTS - {";"}:
         words.wrong(word, f"{word.upper} is not expected here; write SELECT … FROM … JOIN … ON … WHERE …")
     words.wrong(word, f"unexpected {word.shown}; {did_you_mean(word.text.upper(), known)}")
+
+
+def _called(words: Words, sources: Sequence[Source]) -> dict[str, Word]:
+    """Streams by their short names, and by their own unless these are another's short name."""
+    own: dict[str, Word] = {}
+    short: dict[str, Word] = {}
+    for source in sources:
+        name, alias = source.name, source.alias
+        if alias.text in short:
+            words.wrong(alias, f"{alias.text!r} is the name of two streams; choose another with AS")
+        if name.text in own:
+            remedy = f"give the same rows twice, under two names, such as {name.text}_a and {name.text}_b"
+            words.wrong(name, f"stream {name.text!r} is joined twice; {remedy}")
+        own[name.text] = short[alias.text] = name
+    return own | short
 
 
 def _select(words: Words) -> list[Item] | None:

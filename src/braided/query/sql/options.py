@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, get_args
 
+from braided.query.plan_tree import Plan
 from braided.query.promises import Arrival
-from braided.query.sql.words import Word, Words
+from braided.query.sql.words import Words
 from braided.query.windows import UNBOUNDED, CountWindow, Per
 
 _BUDGETS: dict[str, tuple[str, str, Any]] = {  # option, the word that follows, an example of the value
@@ -41,15 +42,23 @@ def _window(words: Words) -> str | CountWindow:
         return CountWindow(rows, per=per)
 
 
-def _within(words: Words) -> tuple[str | tuple[str, str], Word, Word]:
-    """How far apart (one duration, or from and to), and the two streams."""
+def _within(words: Words) -> tuple[tuple[str, str], str | tuple[str, str]]:
+    """The two streams, and how far apart: one duration, or from and to."""
     low = words.quoted("WITHIN", "10 minutes")
     bound = (low, words.quoted("TO", "10 minutes")) if words.accept("TO") else low
     remedy = "write WITHIN '10 minutes' BETWEEN orders AND payments"
     words.expect("BETWEEN", remedy)
-    first = words.name("a stream after BETWEEN")
+    first = _stream(words, "a stream after BETWEEN")
     words.expect("AND", remedy)
-    return bound, first, words.name("a stream after AND")
+    at, second = words.peek(), _stream(words, "a stream after AND")
+    if first == second:
+        words.wrong(at, f"WITHIN needs two different streams; got {first!r} twice")
+    return (first, second), bound
+
+
+def _stream(words: Words, what: str) -> str:
+    word = words.name(what)
+    return words.stream(word.text, word).text
 
 
 def _overload(words: Words) -> dict[str, Any]:
@@ -68,11 +77,10 @@ def _overload(words: Words) -> dict[str, Any]:
     return budgets
 
 
-def _plan(words: Words, depth: int = 0) -> Any:
-    """A word, or an operator as a list: the words that name its streams, and operators below it."""
+def _plan(words: Words, depth: int = 0) -> Plan:
     opening = words.peek()
     if not words.accept("("):
-        return words.name("a stream in PLAN") if depth else words.choice("PLAN", _PLANS)
+        return _stream(words, "a stream in PLAN") if depth else words.choice("PLAN", _PLANS)
     if depth > 8:
         words.wrong(opening, "PLAN is nested too deeply; a join has at most 8 streams")
     inputs = []
@@ -81,7 +89,7 @@ def _plan(words: Words, depth: int = 0) -> Any:
             words.wrong(opening, "PLAN: a parenthesis is not closed")
         inputs.append(_plan(words, depth + 1))
         words.accept(",")
-    return inputs
+    return tuple(inputs)
 
 
 def _emit(words: Words) -> bool:
@@ -97,7 +105,7 @@ OPTIONS: dict[str, Callable[[Words], Any]] = {  # behind a stream's name
     "UNIQUE": lambda _: True,
     "ARRIVAL": lambda words: words.choice("ARRIVAL", [a.upper() for a in get_args(Arrival)]),
 }
-ENDS: dict[str, tuple[str, Callable[[Words], Any]]] = {  # at the end; streams in their values are still words
+ENDS: dict[str, tuple[str, Callable[[Words], Any]]] = {  # at the end
     "WITHIN": ("within", _within),
     "MEMORY": ("memory", lambda words: {"limit": words.quoted("MEMORY", "512 MB")}),
     "OVERLOAD": ("overload", _overload),

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from braided.query.bounds import Pair
 from braided.query.durations import to_text, to_us
@@ -25,10 +24,8 @@ from braided.query.errors import BraidedError, InvalidValue
 from braided.query.join_graph import JoinGraph, attributes
 from braided.query.join_query import JoinQuery
 from braided.query.parts import read_within
-from braided.query.plan_tree import Plan
-from braided.query.sql import grammar as sql_grammar
-from braided.query.sql.conditions import OPEN, Names, Range, meaning, split, tighter
-from braided.query.sql.grammar import Clauses
+from braided.query.sql.conditions import OPEN, Range, meaning, split, tighter
+from braided.query.sql.grammar import Clauses, read
 from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
 
@@ -41,27 +38,25 @@ def sql(text: str) -> JoinQuery:
     """
     words = Words(text)
     try:
-        return _query(words, sql_grammar.read(words))
+        return _query(words, read(words))
     except RecursionError:
         raise InvalidValue("sql: a condition is nested too deeply; simplify it") from None
 
 
 def _query(words: Words, clauses: Clauses) -> JoinQuery:
-    names, streams = _names(words, clauses), []
+    streams = []
     for source in clauses.sources:
         with words.blaming(source.name):
             streams.append(Stream(source.name.text, **source.options))
     spans = [*((source.on, True) for source in clauses.sources), (clauses.where, False)]
-    conditions = [c for span, joins in spans if span for c in split(words, span, names, joins=joins)]
-    joined, within, where = meaning(words, streams, conditions, _within(words, clauses, names))
+    conditions = [c for span, joins in spans if span for c in split(words, span, joins=joins)]
+    joined, within, where = meaning(words, streams, conditions, _within(words, clauses))
     equal = [*_using(clauses), *joined]
     _check_connected(words, clauses, equal, where)
     keyed = _keyed(streams, equal)
     options = {option: values[0][1] for option, values in clauses.ends.items()}
-    if isinstance(options.get("plan"), list):
-        options["plan"] = _plan(options["plan"], names)
     options["within"] = {pair: (to_text(a), to_text(b)) for pair, (a, b) in within.items()} or None
-    options["select"] = _select(words, clauses, names)
+    options["select"] = _select(words, clauses)
     try:
         return JoinQuery(keyed or streams, None if keyed else equal or None, where=where, **options)
     except BraidedError as wrong:
@@ -75,36 +70,14 @@ def _blamed(clauses: Clauses, wrong: BraidedError) -> Word | int:
     return next((source.name for source in clauses.sources if source.name.text == wrong.stream), 0)
 
 
-def _names(words: Words, clauses: Clauses) -> Names:
-    """Streams by their short names, and by their own unless these are another's short name."""
-    called: dict[str, str] = {}
-    for source in clauses.sources:
-        if source.alias.text in called:
-            twice = f"{source.alias.text!r} is the name of two streams"
-            words.wrong(source.alias, f"{twice}; choose another with AS")
-        called[source.alias.text] = source.name.text
-    streams = [source.name for source in clauses.sources]
-    for i, name in enumerate(streams):
-        if name.text in [before.text for before in streams[:i]]:
-            remedy = f"two names, such as {name.text}_a and {name.text}_b"
-            words.wrong(
-                name, f"stream {name.text!r} is joined twice; give the same rows twice, under {remedy}"
-            )
-    quoted = frozenset(name.text for name in streams if name.kind == "name" or not name.plain)
-    return Names(words, {name.text: name.text for name in streams} | called, quoted)
-
-
-def _within(words: Words, clauses: Clauses, names: Names) -> dict[Pair, Range]:
+def _within(words: Words, clauses: Clauses) -> dict[Pair, Range]:
     """Return the bounds of WITHIN clauses, streams in order."""
     order = [source.name.text for source in clauses.sources]
     bounds: dict[Pair, Range] = {}
-    for word, (bound, *pair) in clauses.ends.get("within", ()):
-        first, second = map(names.stream, pair)
-        if first == second:
-            words.wrong(pair[1], f"WITHIN needs two different streams; got {first!r} twice")
+    for word, clause in clauses.ends.get("within", ()):
         with words.blaming(word):
-            for ordered, (low, high) in read_within([((first, second), bound)], order) or ():
-                bounds[ordered] = tighter(bounds.get(ordered, OPEN), (to_us(low), to_us(high)))
+            for pair, (low, high) in read_within([clause], order) or ():
+                bounds[pair] = tighter(bounds.get(pair, OPEN), (to_us(low), to_us(high)))
     return bounds
 
 
@@ -142,16 +115,12 @@ def _keyed(streams: Sequence[Stream], equal: Sequence[tuple[str, str]]) -> list[
     return [dataclasses.replace(stream, key=keys[stream.name]) for stream in streams]
 
 
-def _select(words: Words, clauses: Clauses, names: Names) -> dict[str, str] | None:
+def _select(words: Words, clauses: Clauses) -> dict[str, str] | None:
     if clauses.select is None:
         return None
     chosen: dict[str, str] = {}
     for stream, column, name in clauses.select:
         if name.text in chosen:
             words.wrong(name, f"two columns are called {name.text!r}; rename one of them with AS")
-        chosen[name.text] = f"{names.stream(stream)}.{column.text}"
+        chosen[name.text] = f"{words.stream(stream.text, stream).text}.{column.text}"
     return chosen
-
-
-def _plan(node: list[Any], names: Names) -> Plan:
-    return tuple(_plan(child, names) if isinstance(child, list) else names.stream(child) for child in node)

@@ -50,6 +50,7 @@ class Words:
         if not isinstance(text, str):
             raise InvalidType(f"sql must be a query as text; got {text!r}")
         self.text, self._at, end = text, 0, len(text.rstrip())
+        self.streams: dict[str, Word] = {}  # by what the text calls them, once FROM and JOIN are read
         package = sqlglot("sql")
         try:
             tokens = package.tokenize(text)
@@ -106,6 +107,12 @@ class Words:
             hint = did_you_mean(word.text.upper(), names)
             self.wrong(word, f"{after} must be {' or '.join(names)}; got {word.shown}; {hint}")
         return word.upper.lower()
+
+    def stream(self, name: str, at: Word | int) -> Word:
+        """The stream that the text calls so; an unknown one raises."""
+        if name not in self.streams:
+            self.wrong(at, f"no stream {name!r}; {did_you_mean(name, self.streams)}")
+        return self.streams[name]
 
     def listed(self, read: Callable[[Words], T]) -> list[T]:
         """What `read` reads, as often as a comma follows."""
