@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 Problems: TypeAlias = Iterator[tuple[str, str]]
 
 
-def check_keys(query: JoinQuery) -> None:
-    """Raise unless the streams' keys say what joins, or `where` does."""
-    for stream in query.streams:
-        for option, sentence in _key(query, stream):
-            raise InvalidValue.of(stream.name, option, sentence)
-
-
 def check(query: JoinQuery) -> None:
     """Raise if options do not go together."""
-    for stream in query.streams:
-        for option, sentence in chain(_stream(query, stream), _freshness(query, stream)):
-            raise InvalidValue.of(stream.name, option, sentence)
+    for problems in (_key, _stream, _freshness):
+        for stream in query.streams:
+            for option, sentence in problems(query, stream):
+                raise InvalidValue.of(stream.name, option, sentence)
+    with about("plan"):
+        query.graph.check(query.tree)
+    with about("within"):
+        _ = query.bounds
     _check_names(query)
     for stream in query.streams:
         for place, sentence in chain(_tuning(query, stream), _overload(query, stream), _whole(query)):

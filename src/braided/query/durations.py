@@ -56,12 +56,8 @@ def to_text(us: int) -> str:
     """The canonical text: a whole number of the largest unit that fits."""
     if us == 0:
         return "0 seconds"
-    sign, size = ("-", -us) if us < 0 else ("", us)
-    for unit, unit_us in _UNIT_US.items():
-        if unit != "week" and size % unit_us == 0:
-            count = size // unit_us
-            return f"{sign}{count} {unit}{'' if count == 1 else 's'}"
-    raise AssertionError("one microsecond divides every duration")
+    unit, unit_us = next((u, size) for u, size in _UNIT_US.items() if u != "week" and us % size == 0)
+    return f"{us // unit_us} {unit}{'' if abs(us) == unit_us else 's'}"
 
 
 def _parse(text: str, owner: str) -> int:

@@ -50,13 +50,11 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
     for position, pair in enumerate(on):
         with about("on", position):
             pairs.append(_pair(pair, streams))
-    if not pairs:
-        raise InvalidValue("on names no pair of columns; leave it out to join by the streams' keys")
     connected = JoinGraph(attributes(pairs)).connected(streams)
     for name in streams:
         if name not in connected:
-            apart = f"on does not connect stream {name!r} with {', '.join(map(repr, connected))}"
-            raise InvalidValue(f"{apart}; add a pair that does", stream=name)
+            apart = f"on: no equality joins stream {name!r} with {', '.join(map(repr, connected))}"
+            raise InvalidValue(f"{apart}; add one, such as {streams[0]}.id = {name}.id", stream=name)
     return tuple(sorted(set(pairs)))
 
 
@@ -121,11 +119,9 @@ class JoinGraph:
     def connected(self, streams: Sequence[str]) -> tuple[str, ...]:
         """The streams that are connected with the first one."""
         reached = {streams[0]}
-        while True:
-            more = {s for a in self.attributes if any(n in reached for n, _ in a) for s, _ in a} - reached
-            if not more:
-                return tuple(s for s in streams if s in reached)
-            reached |= more
+        for _ in streams:  # each round reaches one more, if there is one
+            reached |= {s for a in self.attributes if any(n in reached for n, _ in a) for s, _ in a}
+        return tuple(s for s in streams if s in reached)
 
     def plan(self, streams: Sequence[str]) -> Plan:
         """As few operators as the keys allow: all inputs that share an attribute are joined at once."""

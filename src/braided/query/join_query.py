@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from braided.query import condition
 from braided.query.bounds import INFINITE_US, Bounds, Within, close
-from braided.query.checks import check, check_keys
+from braided.query.checks import check
 from braided.query.durations import Duration, to_us
 from braided.query.errors import about
 from braided.query.explain.diagram import mermaid
@@ -63,11 +63,6 @@ class JoinQuery(Value):
         for option, read in _BY_NAMES.items():
             with about(option):
                 object.__setattr__(self, option, read(getattr(self, option), self.names))
-        check_keys(self)
-        with about("plan"):
-            self.graph.check(self.tree)
-        with about("within"):
-            _ = self.bounds
         check(self)
 
     @functools.cached_property

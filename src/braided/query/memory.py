@@ -14,7 +14,6 @@ from braided.query.values import Value
 
 Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"]
 Keeping = Literal["recent", "average", "ewma"]
-Lineage = Literal["carried", "recomputed"]
 LEAST_BYTES = 1 << 12
 MOST_BYTES = 1 << 60
 LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
@@ -75,7 +74,7 @@ class Memory(Value):
     average_of: Annotated[int, whole(1, MOST_INT, "a whole number from 1 on")] = 3
     interval: Annotated[Duration, partial(duration, zero=False)] = "5 seconds"
     defer: bool | None = None
-    lineage: Lineage = "carried"
+    lineage: Literal["carried", "recomputed"] = "carried"
     disk_rate: Annotated[float, above_zero()] | None = None
     memory_weight: Annotated[float, above_zero()] = 1.0
     groups: Annotated[int, _groups] | None = None

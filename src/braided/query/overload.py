@@ -13,7 +13,6 @@ from braided.query.kinds import duration, whole
 from braided.query.values import Value
 
 MOST_ROWS = 1 << 53  # whole numbers that a float still represents
-Shed = Literal["probes", "input"]
 ProbeAllocation = Literal[
     "jaqpot", "greedy-path", "dp-knapsack", "best-halfjoin", "equal-halfjoin", "global-productivity",
     "equal-best", "selectivity-best",
@@ -46,7 +45,7 @@ class Overload(Value):
     _: dataclasses.KW_ONLY
     state_rows: Rows | None = None
     allocation: ProbeAllocation | InputAllocation = "jaqpot"
-    shed: Shed = "probes"
+    shed: Literal["probes", "input"] = "probes"
     window_split: WindowSplit = "max-slow"
 
     def _check(self) -> None:

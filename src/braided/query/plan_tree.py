@@ -18,7 +18,7 @@ twice has two names (jaqpot, footnote 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -106,15 +106,9 @@ def leaves(plan: Plan) -> tuple[str, ...]:
 
 def operators(plan: Plan) -> tuple[tuple[Plan, ...], ...]:
     """All operators, producers before consumers; the root is the last."""
-    return tuple(_operators(plan))
-
-
-def _operators(plan: Plan) -> Iterator[tuple[Plan, ...]]:
     if isinstance(plan, str):
-        return
-    for child in plan:
-        yield from _operators(child)
-    yield plan
+        return ()
+    return (*(operator for child in plan for operator in operators(child)), plan)
 
 
 def intermediates(plan: Plan) -> tuple[Plan, ...]:

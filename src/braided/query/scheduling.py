@@ -9,9 +9,6 @@ from typing import Annotated, Literal
 from braided.query.kinds import MOST_INT, names, whole
 from braided.query.values import Value
 
-Streams = Literal["random", "priority"]
-Tuples = Literal["sequential", "value"]
-
 
 class Scheduling(Value):
     """How queues are read when all rows wait in them; every value gives the same result.
@@ -22,8 +19,8 @@ class Scheduling(Value):
     a punctuation. On Spark there is no such choice: a micro-batch brings rows of all streams.
     """
 
-    streams: Streams = "priority"
-    tuples: Tuples = "value"
+    streams: Literal["random", "priority"] = "priority"
+    tuples: Literal["sequential", "value"] = "value"
     _: dataclasses.KW_ONLY
     quota: Annotated[int, whole(1, MOST_INT, "at least 1, in 64 bits")] = 100
     order: Annotated[Sequence[str], names("names of streams", "stream")] | None = None

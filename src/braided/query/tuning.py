@@ -13,12 +13,7 @@ from braided.query.kinds import MOST_INT, whole
 from braided.query.values import Value
 
 DriverStream = Literal["timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"]
-ProbeOrder = Literal["fixed", "selectivity", "a-greedy"]
 Index = Literal["auto", "hash", "scan"]
-Expiry = Literal["active", "lazy"]
-Purge = Literal["immediate", "batch"]
-Goal = Literal["throughput", "memory"]
-OnViolation = Literal["raise", "count"]
 
 
 class BatchPurge(Value):
@@ -96,14 +91,14 @@ class Tuning(Value):
     """
 
     driver_stream: DriverStream = "initial-output-size"
-    probe_order: ProbeOrder = "selectivity"
+    probe_order: Literal["fixed", "selectivity", "a-greedy"] = "selectivity"
     _: dataclasses.KW_ONLY
     index: Annotated[Index | Mapping[str, Index], _index] = "auto"
-    expiry: Expiry = "active"
-    purge: Purge | BatchPurge = "batch"
-    goal: Goal = "throughput"
+    expiry: Literal["active", "lazy"] = "active"
+    purge: Literal["immediate", "batch"] | BatchPurge = "batch"
+    goal: Literal["throughput", "memory"] = "throughput"
     seed: Annotated[int, whole(-MOST_INT - 1, MOST_INT, "a number that fits in 64 bits")] = 0
-    on_violation: OnViolation = "raise"
+    on_violation: Literal["raise", "count"] = "raise"
     selectivities: Annotated[Any, _selectivities] = ()
 
     def index_of(self, stream: str) -> str:

@@ -41,7 +41,8 @@ def _equal(query: JoinQuery) -> str:
     """What must be equal."""
     if query.on is not None:
         return ", ".join(f"{a} = {b}" for a, b in query.on)
-    return " = ".join(f"{s.name}.{_key(s)}" for s in query.streams if s.key)
+    keys = {s.name: ", ".join(s.key_columns) for s in query.streams if s.key}
+    return " = ".join(f"{name}.{f'({key})' if ', ' in key else key}" for name, key in keys.items())
 
 
 def _keyed(query: JoinQuery) -> str:
@@ -67,11 +68,6 @@ def _operator(query: JoinQuery, node: tuple[Plan, ...]) -> str:
         return "mjoin (one operator; each stream's new rows probe the others)"
     made = "results" if node == query.tree else "rows are stored, and forgotten with the first of their parts"
     return f"{label(node)} on {' and '.join(query.graph.equalities(node)) or 'no key'}: {made}"
-
-
-def _key(stream: Stream) -> str:
-    columns = stream.key_columns
-    return columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
 
 
 def _stay(query: JoinQuery, stream: Stream) -> Iterator[str]:

@@ -106,8 +106,10 @@ def _parse(words: Words, span: tuple[int, int]) -> Any:
         return package.parse_one(before + words.text[span[0] : span[1]], into=package.exp.Condition)
     except package.errors.SqlglotError as wrong:
         seen = (getattr(wrong, "errors", None) or [{}])[0]
-        near = seen.get("highlight") or ""
-        at = _offset(words.text, seen["line"], seen["col"] - len(near)) if near else span[0]
+        near, at = seen.get("highlight") or "", span[0]
+        if near:
+            lines = words.text.split("\n")[: seen["line"] - 1]
+            at = sum(len(line) + 1 for line in lines) + max(0, seen["col"] - len(near))
         hint = did_you_mean(near.upper(), CLAUSES)
         hint = hint if near and hint.startswith("did") else "is a part missing, such as AND or a column?"
         words.wrong(at, f"the condition cannot be read{f' at {near!r}' if near else ''}; {hint}")
@@ -123,15 +125,9 @@ def _check_read(words: Words, tree: Any, span: tuple[int, int]) -> None:
         words.wrong(_position(place, span[0]), message)
 
 
-def _offset(text: str, line: int, column: int) -> int:
-    before = text.split("\n")[: line - 1]
-    return sum(len(part) + 1 for part in before) + max(0, column)
-
-
 def _position(node: Any, otherwise: int) -> int:
     """Where the leftmost name or literal of an expression stands."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts, default=otherwise)
+    return min((n.meta["start"] for n in node.walk() if "start" in n.meta), default=otherwise)
 
 
 def _equality(conjunct: Conjunct) -> tuple[str, str] | None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from braided.query.bounds import Pair
 from braided.query.durations import to_text, to_us
 from braided.query.errors import BraidedError, InvalidValue
-from braided.query.join_graph import JoinGraph, attributes
+from braided.query.join_graph import attributes
 from braided.query.join_query import JoinQuery
 from braided.query.parts import read_within
 from braided.query.sql.conditions import OPEN, Range, meaning, split, tighter
@@ -52,13 +52,13 @@ def _query(words: Words, clauses: Clauses) -> JoinQuery:
     conditions = [c for span, joins in spans if span for c in split(words, span, joins=joins)]
     joined, within, where = meaning(words, streams, conditions, _within(words, clauses))
     equal = [*_using(clauses), *joined]
-    _check_connected(words, clauses, equal, where)
     keyed = _keyed(streams, equal)
     options = {option: values[0][1] for option, values in clauses.ends.items()}
     options["within"] = {pair: (to_text(a), to_text(b)) for pair, (a, b) in within.items()} or None
     options["select"] = _select(words, clauses)
     try:
-        return JoinQuery(keyed or streams, None if keyed else equal or None, where=where, **options)
+        on = None if keyed or (where and not equal) else equal
+        return JoinQuery(keyed or streams, on, where=where, **options)
     except BraidedError as wrong:
         words.wrong(_blamed(clauses, wrong), str(wrong))
 
@@ -84,24 +84,8 @@ def _within(words: Words, clauses: Clauses) -> dict[Pair, Range]:
 def _using(clauses: Clauses) -> list[tuple[str, str]]:
     """USING (k) means the column k of the stream after FROM."""
     first = clauses.sources[0].name.text
-    return [
-        (f"{first}.{column.text}", f"{source.name.text}.{column.text}")
-        for source in clauses.sources
-        for column in source.using
-    ]
-
-
-def _check_connected(
-    words: Words, clauses: Clauses, equal: Sequence[tuple[str, str]], where: str | None
-) -> None:
-    """Raise if equalities join some streams and not others; without any, `where` must say what joins."""
-    streams = [source.name for source in clauses.sources]
-    joined = JoinGraph(attributes(equal)).connected([s.text for s in streams])
-    apart = next((s for s in streams if s.text not in joined), None)
-    if apart is not None and (equal or where is None):
-        missing = f"no equality joins stream {apart.text!r} with {', '.join(map(repr, joined))}"
-        example = f"{joined[0]}.id = {apart.text}.id"
-        words.wrong(apart, f"{missing}; add one after ON, such as {example}")
+    using = ((source.name.text, column.text) for source in clauses.sources for column in source.using)
+    return [(f"{first}.{column}", f"{stream}.{column}") for stream, column in using]
 
 
 def _keyed(streams: Sequence[Stream], equal: Sequence[tuple[str, str]]) -> list[Stream] | None:
