@@ -50,6 +50,10 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
     for position, pair in enumerate(on):
         with about("on", position):
             pairs.append(_pair(pair, streams))
+    if not pairs:
+        example = f"{streams[0]}.id = {streams[1]}.id"
+        remedy = f"add one, such as {example}, or leave it out to join by the streams' keys"
+        raise InvalidValue(f"on names no pair of columns; {remedy}", stream=streams[1])
     connected = JoinGraph(attributes(pairs)).connected(streams)
     for name in streams:
         if name not in connected:
