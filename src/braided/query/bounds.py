@@ -40,9 +40,8 @@ class Bounds:
     @property
     def any(self) -> bool:
         """Whether any pair of streams is bounded at all."""
-        return any(
-            bound < INFINITE_US for i, row in enumerate(self.matrix) for j, bound in enumerate(row) if i != j
-        )
+        finite = sum(bound < INFINITE_US for row in self.matrix for bound in row)
+        return finite > len(self.matrix)  # a stream's bound to itself always is
 
     def retention_us(self, i: int) -> int:
         """Return how far the watermark must pass a row of stream i before no future row can join it."""
@@ -97,8 +96,6 @@ def _contradiction(i: int, k: int, via: Matrix, direct: Matrix, names: Sequence[
             path.append(via[path[-1]][goal])
     steps = [f"{names[b]} - {names[a]} <= {to_text(direct[a][b])}" for a, b in itertools.pairwise(path)]
     total = to_text(sum(direct[a][b] for a, b in itertools.pairwise(path)))
-    raise InvalidValue(
-        "within: the bounds contradict each other along the cycle "
-        f"{' -> '.join(names[p] for p in path)}: {'; '.join(steps)}; "
-        f"together they ask for a time before itself ({total}); loosen one of them"
-    )
+    cycle = f"the cycle {' -> '.join(names[p] for p in path)}: {'; '.join(steps)}"
+    asked = f"together they ask for a time before itself ({total})"
+    raise InvalidValue(f"within: the bounds contradict each other along {cycle}; {asked}; loosen one of them")

@@ -224,8 +224,8 @@ def _like(node: Any, escape: Condition, text: str) -> Condition:
         raise InvalidType(f"where: LIKE needs a pattern in quotes; got {node.sql()!r} in {text!r}")
     if not isinstance(escape, Literal) or not isinstance(escape.value, str) or len(escape.value) > 1:
         raise InvalidValue(f"where: ESCAPE needs one character in quotes; got {text!r}")
-    escaped = Literal("".join(_escaped(pattern.value, escape.value)))
-    call = Call("like", (_read(node.this, text), escaped))
+    pieces = _escaped(pattern.value, escape.value)
+    call = Call("like", (_read(node.this, text), Literal("".join(pieces))))
     return Call("not", (call,)) if node.args.get("negate") else call
 
 

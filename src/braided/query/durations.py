@@ -86,6 +86,4 @@ def _meant(body: str, sign: int) -> str:
 
 
 def _closest(word: str) -> str:
-    if word in _WORD_US:
-        return word
-    return next(iter(difflib.get_close_matches(word, _LONG, n=1)), word)
+    return next(iter(difflib.get_close_matches(word, _WORD_US, n=1)), word)

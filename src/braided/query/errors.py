@@ -35,10 +35,7 @@ class BraidedError(Exception):
         position: Position | None = None,
     ) -> None:
         super().__init__(*map(masked, args))
-        self.stream = stream
-        self.option = option
-        self.value = value
-        self.position = position
+        self.stream, self.option, self.value, self.position = stream, option, value, position
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes, whatever the value was that they are about."""
@@ -111,9 +108,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """
     names = [str(k) for k in known]
     close = difflib.get_close_matches(name[:100] if isinstance(name, str) else shown(name), names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return "known: " + ", ".join(repr(n) for n in names)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(map(repr, names))}"
 
 
 def require_choice(owner: str, option: str, value: object, known: tuple[str, ...]) -> None:

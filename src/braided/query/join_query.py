@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from braided.query import condition
@@ -17,7 +17,7 @@ from braided.query.errors import about
 from braided.query.explain.diagram import mermaid
 from braided.query.explain.expected_state import expected_state
 from braided.query.explain.text import explain
-from braided.query.join_graph import JoinGraph, attributes, read_on
+from braided.query.join_graph import JoinGraph, attributes, column_name, read_on
 from braided.query.meaning import PARTS, difference
 from braided.query.memory import Memory
 from braided.query.overload import Overload
@@ -75,10 +75,8 @@ class JoinQuery(Value):
         """Which columns must be equal."""
         if self.on is not None:
             return JoinGraph(attributes(self.on))
-        keys = [s.key_columns for s in self.streams]
-        return JoinGraph(
-            tuple(tuple(zip(self.names, columns, strict=True)) for columns in zip(*keys, strict=True))
-        )
+        keys = zip(*(s.key_columns for s in self.streams), strict=True)
+        return JoinGraph(tuple(tuple(zip(self.names, columns, strict=True)) for columns in keys))
 
     @functools.cached_property
     def tree(self) -> Plan:
@@ -144,8 +142,7 @@ class JoinQuery(Value):
         """(output name, stream, column) of `select`, or None for all columns."""
         if self.select is None:
             return None
-        pairs: Iterable[tuple[str, str]] = self.select  # type: ignore[assignment]
-        return tuple((name, *source.split(".", 1)) for name, source in pairs)  # type: ignore[misc]
+        return tuple((name, *column_name(source)) for name, source in dict(self.select).items())
 
     def explain(
         self,
@@ -181,9 +178,7 @@ class JoinQuery(Value):
         """Return plain values only; `from_dict` undoes it."""
         values = super().to_dict()
         if self.within:
-            values["within"] = [
-                {"streams": [a, b], "from": low, "to": high} for (a, b), (low, high) in self.pairs
-            ]
+            values["within"] = [{"streams": list(p), "from": a, "to": b} for p, (a, b) in self.pairs]
         if self.select:
             values["select"] = dict(self.select)
         return values

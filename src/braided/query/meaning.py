@@ -27,6 +27,7 @@ def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
         was = before[now["name"]]
         for option in [*was, *now]:
             if was.get(option) != now.get(option):
-                changed = f"was {was.get(option)!r} and is {now.get(option)!r}"
-                return f"streams: {option} of {now['name']!r} {changed}"
+                return (
+                    f"streams: {option} of {now['name']!r} was {was.get(option)!r} and is {now.get(option)!r}"
+                )
     return f"streams: their order, which is that of the result's columns, was {list(before)} and is {names}"

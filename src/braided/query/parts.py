@@ -90,12 +90,11 @@ def _within_pair(pair: Any, names: Sequence[str]) -> Pair:
         pair = [name.strip() for name in pair.split(",")]
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidType(f"within: each entry bounds a pair of streams; got {shown(pair)}")
-    first, second = pair
-    for name in (first, second):
+    for name in pair:
         require_stream(name, names, "within")
-    if first == second:
-        raise InvalidValue(f"within: a pair must name two different streams; got {first!r} twice")
-    return first, second
+    if pair[0] == pair[1]:
+        raise InvalidValue(f"within: a pair must name two different streams; got {pair[0]!r} twice")
+    return pair[0], pair[1]
 
 
 def _within_bound(bound: Any, owner: str) -> tuple[int, int]:
@@ -122,13 +121,10 @@ def read_select(select: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...
         raise InvalidType(f"{wanted}; got {shown(select)}")
     for name, source in pairs:
         with about("select", name):
-            _check_selected(name, source, names)
+            if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
+                wrong = f"select {shown(name)} must be 'stream.column'; got {shown(source)}"
+                raise InvalidValue(wrong, value=source)
+            require_stream(source.split(".", 1)[0], names, f"select {name!r}")
+            if name == RESULT_TIME:
+                raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")
     return pairs
-
-
-def _check_selected(name: Any, source: Any, names: Sequence[str]) -> None:
-    if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
-        raise InvalidValue(f"select {shown(name)} must be 'stream.column'; got {shown(source)}", value=source)
-    require_stream(source.split(".", 1)[0], names, f"select {name!r}")
-    if name == RESULT_TIME:
-        raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")

@@ -35,7 +35,7 @@ class Subplan:
 
     @functools.cached_property
     def inputs(self) -> tuple[Plan, ...]:
-        """What arrives from outside: streams, and what other subplans found."""
+        """What arrives from outside: streams, and rows of other subplans."""
         return tuple(c for node in self.operators for c in node if c not in self.operators)
 
     @property

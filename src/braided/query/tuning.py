@@ -103,6 +103,4 @@ class Tuning(Value):
 
     def index_of(self, stream: str) -> str:
         """The index choice for one stream."""
-        if isinstance(self.index, tuple):
-            return dict(self.index).get(stream, "auto")
-        return str(self.index)
+        return dict(self.index).get(stream, "auto") if isinstance(self.index, tuple) else str(self.index)

@@ -57,27 +57,25 @@ class ExpectedState:
         """Of all streams that are known."""
         return sum(e.size_bytes or 0 for e in self.streams)
 
-    def lines(self) -> list[str]:
+    def lines(self) -> Iterator[str]:
         """In words."""
-        lines = ["expected state:", *map(str, self.streams)]
+        yield from ("expected state:", *map(str, self.streams))
         if self.rows:
-            lines.append(f"  total: {self._amount(1)}{self._spread()}")
+            yield f"  total: {self._amount(1)}{self._spread()}"
         if self.size_bytes:
-            lines.append(f"  (bytes are those of columns, and {INDEX_BYTES} a row for its index)")
+            yield f"  (bytes are those of columns, and {INDEX_BYTES} a row for its index)"
         if not self.query.flat:
-            lines.append("  (rows that operators below the root make are not counted)")
-        return lines
+            yield "  (rows that operators below the root make are not counted)"
 
     def warnings(self) -> Iterator[str]:
         """Budgets that cannot be met."""
         memory, overload = self.query.memory, self.query.overload
         if memory is not None and self.size_bytes > LIVE_SHARE * memory.limit_bytes:
-            limit, need = _size(memory.limit_bytes), _size(self.size_bytes / LIVE_SHARE)
-            yield (
-                f"memory: the limit of {limit}, three quarters of it for rows, does not hold the expected "
-                f"{_size(self.size_bytes)}; rows go to disk, results stay exact and come later; raise it to "
-                f"{need} (on Spark: over all executors), or shorten windows"
-            )
+            limit = f"the limit of {_size(memory.limit_bytes)}, three quarters of it for rows"
+            disk = "rows go to disk, results stay exact and come later"
+            need = f"{_size(self.size_bytes / LIVE_SHARE)} (on Spark: over all executors)"
+            small = f"{limit}, does not hold the expected {_size(self.size_bytes)}"
+            yield f"memory: {small}; {disk}; raise it to {need}, or shorten windows"
         most = overload.state_rows if overload is not None else None
         if most is not None and self.rows > most:
             few = f"state_rows={most:,} is {most / self.rows:.1%} of the expected {self.rows:,.0f}"
@@ -104,11 +102,10 @@ class ExpectedState:
 def expected_state(query: JoinQuery, rates: Any, row_bytes: Any, buckets: int | None) -> ExpectedState | None:
     """What `rates` (rows a second) and `row_bytes` (of a row's columns) lead to; None without rates."""
     if rates is None:
-        for option, value in (("row_bytes", row_bytes), ("buckets", buckets)):
-            if value is not None:
-                remedy = "give rates={stream: rows/s}"
-                raise InvalidValue(f"explain: {option} says nothing without rates; {remedy}")
-        return None
+        if row_bytes is None and buckets is None:
+            return None
+        option = "buckets" if row_bytes is None else "row_bytes"
+        raise InvalidValue(f"explain: {option} says nothing without rates; give rates={{stream: rows/s}}")
     per_second = _numbers(query, "rates", rates, "rows a second")
     sizes = _numbers(query, "row_bytes", row_bytes or {}, "bytes")
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1):

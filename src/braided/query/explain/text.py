@@ -19,9 +19,11 @@ _NEXT, _LAST = "├─ ", "└─ "
 
 def explain(query: JoinQuery, state: ExpectedState | None) -> str:
     """The plan, in words and as a tree; how large the state will be, if that is known; then warnings."""
+    equal = "keys" if query.on is None else "values in these columns"
+    keyed = "" if query.keyless else f" with equal, non-null {equal}"
     lines = [
         f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
-        f"A result is one row of each stream{_keyed(query)}"
+        f"A result is one row of each stream{keyed}"
         + (", inside every bound below." if query.windowed else "; time does not limit it."),
         "",
         *_tree(query, query.tree),
@@ -43,12 +45,6 @@ def _equal(query: JoinQuery) -> str:
         return ", ".join(f"{a} = {b}" for a, b in query.on)
     keys = {s.name: ", ".join(s.key_columns) for s in query.streams if s.key}
     return " = ".join(f"{name}.{f'({key})' if ', ' in key else key}" for name, key in keys.items())
-
-
-def _keyed(query: JoinQuery) -> str:
-    if query.keyless:
-        return ""
-    return f" with equal, non-null {'keys' if query.on is None else 'values in these columns'}"
 
 
 def _tree(query: JoinQuery, node: Plan, before: str = "", branch: str = "") -> Iterator[str]:

@@ -37,18 +37,16 @@ def _staying(query: JoinQuery) -> Iterator[str]:
     staying = [s for s in query.streams if query.stay_us(s) is None and not s.count_window]
     if staying and not query.promises:
         names = _listed(f"{stream.name!r} (window={stream.window!r})" for stream in staying)
-        yield (
-            f"rows of {names} stay forever, so the state grows as long as the join runs; give a window or a "
-            f"within bound to each, or let the streams promise when a key ends ({_PROMISES})"
-        )
+        forever = f"rows of {names} stay forever, so the state grows as long as the join runs"
+        remedy = f"or let the streams promise when a key ends ({_PROMISES})"
+        yield f"{forever}; give a window or a within bound to each, {remedy}"
     for stream in staying if query.promises else ():
         silent = _listed(repr(s.name) for s in query.streams if s is not stream and not s.promises)
         if silent:
-            yield (
-                f"stream {stream.name!r} (window={stream.window!r}): rows with partners stay forever, "
-                f"because {silent} never says that a key ends; give {stream.name!r} a window, or {silent} a "
-                f"promise ({_PROMISES})"
-            )
+            named = f"stream {stream.name!r} (window={stream.window!r})"
+            why = f"because {silent} never says that a key ends"
+            remedy = f"give {stream.name!r} a window, or {silent} a promise ({_PROMISES})"
+            yield f"{named}: rows with partners stay forever, {why}; {remedy}"
 
 
 def _stream(query: JoinQuery, stream: Stream) -> Iterator[str]:

@@ -42,12 +42,6 @@ class Conjunct:
         """What the parser calls it."""
         return type(self.node).__name__
 
-    @property
-    def text(self) -> str:
-        """As SQL over the streams' own names."""
-        sql: str = self.node.sql(comments=False)
-        return f"({sql})" if self.kind == "Or" else sql
-
 
 def split(words: Words, span: tuple[int, int], *, joins: bool) -> list[Conjunct]:
     """The conditions of a part of the text, with the streams' own names in them."""
@@ -162,7 +156,7 @@ def _bounds(words: Words, conjunct: Conjunct, streams: Sequence[Stream]) -> list
 
 
 def _terms(
-    words: Words, node: Any, at: int, times: Mapping[str, str | None], sign: int
+    words: Words, node: Any, at: int, times: Mapping[str, Any], sign: int
 ) -> Iterator[tuple[Any, int]]:
     """Yield what an expression is the sum of: streams' times and microseconds, and how often."""
     kind = type(node).__name__
@@ -214,7 +208,8 @@ def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
 
 def _checked(words: Words, conjunct: Conjunct, ranges: Sequence[tuple[Pair, Range]]) -> str:
     """The condition as `where` takes it; `ranges` are what it says about times, if not from both sides."""
-    text = conjunct.text
+    sql: str = conjunct.node.sql(comments=False)
+    text = f"({sql})" if conjunct.kind == "Or" else sql
     if any(type(n).__name__ == "Interval" for n in conjunct.node.walk()):
         for (first, second), (low, _) in ranges:
             remedy = f"bound the other side too, or give {second if low == OPEN[0] else first} a WINDOW"

@@ -59,8 +59,7 @@ REFUSED = {
     }.items()
     for word in words.split("/")
 } | {",": f"a comma between streams {_NOT}; {_KEYLESS}"}
-_COLUMNS = "SELECT takes columns as stream.column, or * for all of them"
-_PLAIN = "no expressions: compute with what comes out"
+_COLUMNS = "SELECT takes columns as stream.column, or * for all (no expressions: compute with what comes out)"
 _FUNCTIONS = ("LEFT", "RIGHT")
 CLAUSES = ("JOIN", "INNER", "ON", "USING", "WHERE", *ENDS)
 _STARTS = {*CLAUSES, *OPTIONS, *REFUSED, ";"} - {","}
@@ -103,8 +102,7 @@ def _unexpected(words: Words, known: tuple[str, ...]) -> NoReturn:
 
 def _called(words: Words, sources: Sequence[Source]) -> dict[str, Word]:
     """Streams by their short names, and by their own unless these are another's short name."""
-    own: dict[str, Word] = {}
-    short: dict[str, Word] = {}
+    own, short = dict[str, Word](), dict[str, Word]()
     for source in sources:
         name, alias = source.name, source.alias
         if alias.text in short:
@@ -138,7 +136,7 @@ def _item(words: Words) -> Item:
     elif words.peek().names and words.peek().upper != "FROM":
         name = words.read()
     if words.peek().upper not in (",", "FROM"):
-        words.wrong(words.peek(), f"unexpected {words.peek().shown}; {_COLUMNS} ({_PLAIN})")
+        words.wrong(words.peek(), f"unexpected {words.peek().shown}; {_COLUMNS}")
     return stream, column, name
 
 
@@ -150,7 +148,7 @@ def _no_column(words: Words) -> NoReturn:
         words.wrong(word, "result_time comes out by itself; leave it out of SELECT")
     if word.names and then.upper in (",", "AS", "FROM", ""):
         words.wrong(word, f"{word.shown} has no stream; {_COLUMNS}")
-    words.wrong(word, f"unexpected {word.shown}; {_COLUMNS} ({_PLAIN})")
+    words.wrong(word, f"unexpected {word.shown}; {_COLUMNS}")
 
 
 def _source(words: Words) -> Source:

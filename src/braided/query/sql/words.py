@@ -152,11 +152,7 @@ class Words:
 
 
 def _word(token: Any, text: str) -> Word:
-    written = text[token.start : token.end + 1]
-    joined = " ".join(written.split())
-    kind = _KINDS.get(token.token_type.name)
-    if kind is None:
-        kind = "word" if joined.replace(" ", "").isidentifier() else "sign"
-    upper = joined.upper() if kind in ("word", "sign") else ""
-    plain = token.token_type.name == "VAR"
-    return Word(kind, token.text, upper, token.start, token.end + 1, plain)
+    joined, kind = " ".join(text[token.start : token.end + 1].split()), token.token_type.name
+    otherwise: Kind = "word" if joined.replace(" ", "").isidentifier() else "sign"
+    upper = "" if kind in _KINDS else joined.upper()
+    return Word(_KINDS.get(kind, otherwise), token.text, upper, token.start, token.end + 1, kind == "VAR")
