@@ -48,7 +48,7 @@ class Bounds:
         return max(bound for j, bound in enumerate(self.matrix[i]) if j != i)
 
     def between(self, groups: Sequence[Sequence[int]]) -> Bounds:
-        """What holds between the newest times of groups of streams, if all bounds between them hold.
+        """Return what holds between the newest times of groups of streams if all bounds between them hold.
 
         Let N be the newest time of group I. For a row of stream c in group J and every a in I,
         `time_c - N <= time_c - time_a <= D[a][c]`; N of J is the time of some such c. So the newest times
@@ -64,7 +64,7 @@ class Bounds:
 
 
 def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, int]]) -> Bounds:
-    """Bounds of the streams' windows and of `(first, second, low_us, high_us)` entries, closed."""
+    """Close the bounds of the streams' windows and of `(first, second, low_us, high_us)` entries."""
     windows_us = [INFINITE_US if s.window_us is None else s.window_us for s in streams]
     size = range(len(streams))
     matrix = [[0 if i == j else windows_us[i] for j in size] for i in size]
@@ -76,7 +76,7 @@ def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, in
 
 
 def _shorten(matrix: Matrix, names: Sequence[str]) -> None:
-    """Floyd-Warshall in place; a negative cycle is a contradiction."""
+    """Run Floyd-Warshall in place; a negative cycle is a contradiction."""
     size = range(len(matrix))
     direct = [list(row) for row in matrix]
     via = [list(size) for _ in size]

@@ -40,7 +40,7 @@ def check(query: JoinQuery) -> None:
 
 
 def streaming_problems(query: JoinQuery) -> Iterator[InvalidValue]:
-    """What streams must say to run on Spark, where they never end; at most one problem for each."""
+    """Yield what streams lack to run on Spark, where they never end; at most one problem for each."""
     for stream in query.streams:
         for option, sentence in _streaming(query, stream):
             yield InvalidValue.of(stream.name, option, sentence)

@@ -30,7 +30,7 @@ class Column:
     column: str
 
     def columns(self) -> frozenset[tuple[str, str]]:
-        """The (stream, column) pairs used."""
+        """Return the (stream, column) pairs used."""
         return frozenset({(self.stream, self.column)})
 
 
@@ -42,7 +42,7 @@ class Literal:
     kind: str = ""
 
     def columns(self) -> frozenset[tuple[str, str]]:
-        """None."""
+        """Return no pair."""
         return frozenset()
 
 
@@ -54,7 +54,7 @@ class Call:
     arguments: tuple[Condition, ...]
 
     def columns(self) -> frozenset[tuple[str, str]]:
-        """All that its arguments use."""
+        """Return all pairs that its arguments use."""
         return frozenset().union(*(a.columns() for a in self.arguments))
 
 
@@ -62,7 +62,7 @@ Condition: TypeAlias = Column | Literal | Call
 
 
 def show(condition: Condition) -> str:
-    """An expression as SQL, for messages."""
+    """Write an expression as SQL, for messages."""
     if isinstance(condition, Column):
         return f"{condition.stream}.{condition.column}"
     if isinstance(condition, Literal):
@@ -99,7 +99,7 @@ SUPPORTED = (
 
 
 def parse(text: str) -> Condition:
-    """The condition a SQL text describes."""
+    """Read the condition that a SQL text describes."""
     if not isinstance(text, str):
         raise InvalidType(f"where must be SQL text; got {shown(text)}", value=text)
     try:
@@ -122,7 +122,7 @@ def _parse(text: str) -> Condition:
 
 
 def sqlglot(owner: str) -> Any:
-    """The package, imported when the first text is read."""
+    """Import the package when the first text is read."""
     try:
         import sqlglot as package  # noqa: PLC0415  (an optional dependency, and 0.1 s to import)
     except ImportError:
@@ -132,7 +132,7 @@ def sqlglot(owner: str) -> Any:
 
 
 def read(tree: Any, text: str) -> Condition:
-    """The condition that a parsed text means; a node or an argument that is not understood raises."""
+    """Read a parsed text; a node or an argument that is not understood raises."""
     for node, argument in unread(tree):
         raise refusal(node, argument, text)
     return _read(tree, text)
@@ -151,7 +151,7 @@ def unread(tree: Any) -> Iterator[tuple[Any, str]]:
 
 
 def refusal(node: Any, argument: str, text: str) -> InvalidValue:
-    """The error about a part of a condition that is not understood."""
+    """Build the error about a part of a condition that is not understood."""
     if type(node).__name__ == "Column":
         return InvalidValue(f"where must name columns as stream.column; got {node.sql()!r} in {text!r}")
     part = f"{node.sql()!r} ({argument})" if argument else repr(node.sql())
@@ -218,7 +218,7 @@ def _other(node: Any, kind: str, text: str) -> Condition:
 
 
 def _like(node: Any, escape: Condition, text: str) -> Condition:
-    """LIKE; a backslash escapes in the tree's pattern, whatever escapes in the text."""
+    """Read LIKE; a backslash escapes in the tree's pattern, whatever escapes in the text."""
     pattern = _read(node.expression, text)
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or pattern.kind:
         raise InvalidType(f"where: LIKE needs a pattern in quotes; got {node.sql()!r} in {text!r}")
@@ -230,7 +230,7 @@ def _like(node: Any, escape: Condition, text: str) -> Condition:
 
 
 def _escaped(pattern: str, escape: str) -> Iterator[str]:
-    """The pieces of a pattern with a backslash, instead of `escape`, before what means itself."""
+    """Yield the pieces of a pattern with a backslash, instead of `escape`, before what means itself."""
     characters = iter(pattern)
     for character in characters:
         if character != escape:

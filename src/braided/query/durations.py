@@ -38,7 +38,7 @@ MAX_US = 1 << 60  # 36,000 years: the kernels add two such values to a time with
 
 
 def to_us(duration: Duration, *, owner: str = "duration") -> int:
-    """The duration in microseconds; a text may start with '-'."""
+    """Return the duration in microseconds; a text may start with '-'."""
     if isinstance(duration, timedelta):
         us = duration // timedelta(microseconds=1)
     elif isinstance(duration, str):
@@ -53,7 +53,7 @@ def to_us(duration: Duration, *, owner: str = "duration") -> int:
 
 
 def to_text(us: int) -> str:
-    """The canonical text: a whole number of the largest unit that fits."""
+    """Return the canonical text: a whole number of the largest unit that fits."""
     if us == 0:
         return "0 seconds"
     unit, unit_us = next((u, size) for u, size in _UNIT_US.items() if u != "week" and us % size == 0)
@@ -75,7 +75,7 @@ def _parse(text: str, owner: str) -> int:
 
 
 def _meant(body: str, sign: int) -> str:
-    """A hint for a mistyped unit, or a missing one: the whole duration as it may have been meant."""
+    """Suggest the duration that may have been meant, where a unit is mistyped or missing."""
     if re.fullmatch(r"\d+(\.\d+)?", body):
         return f"; it has no unit: '{body} seconds'?"
     fixed = re.sub(r"[^\W\d]+", lambda word: _closest(word.group()), body)

@@ -38,19 +38,19 @@ class BraidedError(Exception):
         self.stream, self.option, self.value, self.position = stream, option, value, position
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors travel between processes, whatever the value was that they are about."""
+        """Let errors travel between processes, whatever value they are about."""
         value = self.value if isinstance(self.value, _PLAIN) else shown(self.value)
         return type(self), self.args, {**self.__dict__, "value": value}
 
     @classmethod
     def must(cls, option: str, wanted: str, value: object, *, owner: str | None = None) -> Self:
-        """The error "OWNER: OPTION must be WANTED; got VALUE"."""
+        """Build the error "OWNER: OPTION must be WANTED; got VALUE"."""
         named = option if owner is None else f"{owner}: {option}"
         return cls(f"{named} must be {wanted}; got {shown(value)}", option=option, value=value)
 
     @classmethod
     def of(cls, stream: str, option: str, message: str) -> Self:
-        """The error "stream STREAM: MESSAGE" about an option."""
+        """Build the error "stream STREAM: MESSAGE" about an option."""
         return cls(f"stream {stream!r}: {message}", stream=stream, option=option)
 
 
@@ -92,7 +92,7 @@ def about(option: str | None = None, *position: str | int, stream: str | None = 
 
 
 def shown(value: object) -> str:
-    """A value as a message tells it: its repr, as far as that is readable."""
+    """Return a value as messages show it: its repr, as far as that is readable."""
     try:
         text = repr(value)
     except ValueError:  # a whole number with too many digits to be printed
@@ -101,7 +101,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A hint for a mistyped name: the closest known one, else the list of all.
+    """Suggest the known name closest to a mistyped one, or list all.
 
     >>> did_you_mean("windw", ["window", "time"])
     "did you mean 'window'?"
@@ -125,7 +125,7 @@ def require_stream(name: Any, streams: Sequence[str], where: str) -> None:
 
 
 def os_reason(wrong: OSError) -> str:
-    """Why a file or a folder cannot be made; of a file where a folder should be, that it is one."""
+    """Say why a file or a folder cannot be made, also where a file stands in place of a folder."""
     if isinstance(wrong, FileExistsError | NotADirectoryError):
         return f"{wrong.filename} is a file, or lies in one"
     return wrong.strerror or str(wrong)

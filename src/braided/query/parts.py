@@ -72,7 +72,7 @@ def read_within(within: Any, names: Sequence[str]) -> Within | None:
 
 
 def _within_items(within: Any) -> list[tuple[Any, Any, Any]]:
-    """Where each bound is, its pair of streams, and the bound itself."""
+    """Return for each bound where it is, its pair of streams, and the bound itself."""
     if isinstance(within, Mapping):
         return [(pair, pair, bound) for pair, bound in within.items()]
     try:

@@ -46,17 +46,17 @@ Orders: TypeAlias = Mapping[Plan, tuple[Plan, ...]]
 
 
 def label(node: Plan) -> str:
-    """A short name of a node."""
+    """Return a short name of a node."""
     return node if isinstance(node, str) else f"({' '.join(label(child) for child in node)})"
 
 
 def flat(streams: Sequence[str]) -> Plan:
-    """One operator over all streams."""
+    """Plan one operator over all streams."""
     return tuple(streams)
 
 
 def linear(streams: Sequence[str]) -> Plan:
-    """Binary operators, one stream more at each."""
+    """Plan binary operators, one stream more at each."""
     plan: Plan = streams[0]
     for stream in streams[1:]:
         plan = (plan, stream)
@@ -91,7 +91,7 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan:
 
 
 def as_tuples(plan: object) -> Plan:
-    """A plan out of nested tuples or lists."""
+    """Return a plan out of nested tuples or lists."""
     if isinstance(plan, str):
         return plan
     if not isinstance(plan, tuple | list):
@@ -100,24 +100,24 @@ def as_tuples(plan: object) -> Plan:
 
 
 def leaves(plan: Plan) -> tuple[str, ...]:
-    """The streams, from left to right."""
+    """Return the streams, from left to right."""
     return (plan,) if isinstance(plan, str) else tuple(name for child in plan for name in leaves(child))
 
 
 def operators(plan: Plan) -> tuple[tuple[Plan, ...], ...]:
-    """All operators, producers before consumers; the root is the last."""
+    """Return all operators, producers before consumers; the root is the last."""
     if isinstance(plan, str):
         return ()
     return (*(operator for child in plan for operator in operators(child)), plan)
 
 
 def intermediates(plan: Plan) -> tuple[Plan, ...]:
-    """The intermediate states: what every operator but the root produces."""
+    """Return the intermediate states: what every operator but the root produces."""
     return operators(plan)[:-1]
 
 
 def ascent(plan: Plan, stream: str) -> tuple[Plan, ...]:
-    """The operator inputs that hold a stream's rows, from its leaf to below the root: its own states."""
+    """Return the operator inputs that hold a stream's rows, from its leaf to below the root."""
     if isinstance(plan, str):
         return ()
     child = next(c for c in plan if stream in leaves(c))
@@ -125,11 +125,11 @@ def ascent(plan: Plan, stream: str) -> tuple[Plan, ...]:
 
 
 def plain_orders(plan: Plan) -> dict[Plan, tuple[Plan, ...]]:
-    """For each input of an operator the others in the plan's order: whom its rows probe, one by one."""
+    """Return for each input of an operator the others in the plan's order: its rows probe them in turn."""
     return {c: tuple(other for other in node if other != c) for node in operators(plan) for c in node}
 
 
 def half_joins(plan: Plan, orders: Orders | None = None) -> tuple[HalfJoin, ...]:
-    """All half-joins, producers before consumers, each input's in its probe order."""
+    """Return all half-joins, producers before consumers, each input's in its probe order."""
     orders = orders or plain_orders(plan)
     return tuple(HalfJoin(c, probed) for node in operators(plan) for c in node for probed in orders[c])

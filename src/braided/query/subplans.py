@@ -55,12 +55,12 @@ class Subplan:
 
 
 def whole(graph: JoinGraph, plan: Plan) -> Subplan:
-    """The plan in one piece."""
+    """Return the plan in one piece."""
     return Subplan(operators(plan), graph.key(leaves(plan)))
 
 
 def subplans(graph: JoinGraph, plan: Plan) -> tuple[Subplan, ...]:
-    """The plan in as many pieces as its keys ask for; what one finds goes to a later one."""
+    """Cut the plan into as many pieces as its keys need; what one produces goes to a later one."""
     if isinstance(plan, str):
         return ()
     if graph.key(leaves(plan)) or not graph.attributes:

@@ -38,7 +38,7 @@ def _index(owner: str, option: str, index: Any) -> str | tuple[tuple[str, str], 
 
 
 def _selectivities(owner: str, option: str, given: Any) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Sorted pairs of (one or two stream names, selectivity); as `to_dict` writes them, in lists, too."""
+    """Read pairs of (one or two stream names, selectivity), also in lists, as `to_dict` writes them."""
     shares: dict[tuple[str, ...], float] = {}
     try:
         pairs = [(key, value) for key, value in (given.items() if isinstance(given, Mapping) else given)]
@@ -102,5 +102,5 @@ class Tuning(Value):
     selectivities: Annotated[Any, _selectivities] = ()
 
     def index_of(self, stream: str) -> str:
-        """The index choice for one stream."""
+        """Return the index choice for one stream."""
         return dict(self.index).get(stream, "auto") if isinstance(self.index, tuple) else str(self.index)

@@ -88,7 +88,7 @@ def _readers(cls: Any) -> dict[str, Reader]:
 
 
 def members(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, else the hint alone."""
+    """Return the members of a union, else the hint alone."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
@@ -116,7 +116,7 @@ def _reader(kinds: Sequence[Any]) -> Reader | None:
 
 
 def plain(value: Any) -> Any:
-    """`value` in lists, dicts, text and numbers only."""
+    """Return `value` in lists, dicts, text and numbers only."""
     if isinstance(value, Value):
         return value.to_dict()
     if isinstance(value, tuple):

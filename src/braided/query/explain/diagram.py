@@ -27,12 +27,12 @@ class Box:
 
 
 def picture(query: JoinQuery) -> Box:
-    """The results, and all that leads to them."""
+    """Return the box of the results, with all that leads to them."""
     return Box(("results",), (_box(query, query.tree),))
 
 
 def mermaid(query: JoinQuery) -> str:
-    """The plan as a Mermaid flowchart."""
+    """Draw the plan as a Mermaid flowchart."""
     lines = ["flowchart LR"]
     _write(picture(query), lines, itertools.count())
     return "\n".join(lines)
@@ -50,7 +50,7 @@ def _write(box: Box, lines: list[str], numbers: Iterator[int]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Mermaid shows it literally: entities are written with a number sign.
+    """Escape a text so that Mermaid shows it literally: entities start with a number sign.
 
     >>> _escaped('a "b" <c> #1')
     'a #quot;b#quot; #lt;c#gt; #35;1'

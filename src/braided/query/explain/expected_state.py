@@ -33,7 +33,7 @@ class Expected:
     size_bytes: float | None = None
 
     def __str__(self) -> str:
-        """In words."""
+        """Describe the stream in one line."""
         size = "" if self.size_bytes is None else f", {_size(self.size_bytes)}"
         amount = self.why if self.rows is None else f"{self.rows:,.0f} rows{size} ({self.why})"
         return f"  {self.stream}: {amount}"
@@ -58,7 +58,7 @@ class ExpectedState:
         return sum(e.size_bytes or 0 for e in self.streams)
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Yield the description, line by line."""
         yield from ("expected state:", *map(str, self.streams))
         if self.rows:
             yield f"  total: {self._amount(1)}{self._spread()}"
@@ -68,7 +68,7 @@ class ExpectedState:
             yield "  (rows that operators below the root make are not counted)"
 
     def warnings(self) -> Iterator[str]:
-        """Budgets that cannot be met."""
+        """Yield the budgets that cannot be met."""
         memory, overload = self.query.memory, self.query.overload
         if memory is not None and self.size_bytes > LIVE_SHARE * memory.limit_bytes:
             limit = f"the limit of {_size(memory.limit_bytes)}, three quarters of it for rows"
@@ -100,7 +100,7 @@ class ExpectedState:
 
 
 def expected_state(query: JoinQuery, rates: Any, row_bytes: Any, buckets: int | None) -> ExpectedState | None:
-    """What `rates` (rows a second) and `row_bytes` (of a row's columns) lead to; None without rates."""
+    """Estimate the state from `rates` (rows a second) and `row_bytes` (of a row's columns), if given."""
     if rates is None:
         if row_bytes is None and buckets is None:
             return None
@@ -136,7 +136,7 @@ def _expected(query: JoinQuery, stream: Stream, rate: float | None, row_bytes: f
 
 
 def _size(size_bytes: float) -> str:
-    """Bytes as `Memory` reads them.
+    """Write bytes as `Memory` reads them.
 
     >>> _size(1_160_000_000), _size(80)
     ('1.16 GB', '80 B')

@@ -18,7 +18,7 @@ _NEXT, _LAST = "├─ ", "└─ "
 
 
 def explain(query: JoinQuery, state: ExpectedState | None) -> str:
-    """The plan, in words and as a tree; how large the state will be, if that is known; then warnings."""
+    """Describe the plan in words and as a tree, then the expected state if it is known, then warnings."""
     equal = "keys" if query.on is None else "values in these columns"
     keyed = "" if query.keyless else f" with equal, non-null {equal}"
     lines = [
@@ -40,7 +40,7 @@ def explain(query: JoinQuery, state: ExpectedState | None) -> str:
 
 
 def _equal(query: JoinQuery) -> str:
-    """What must be equal."""
+    """Say what must be equal."""
     if query.on is not None:
         return ", ".join(f"{a} = {b}" for a, b in query.on)
     keys = {s.name: ", ".join(s.key_columns) for s in query.streams if s.key}
@@ -48,7 +48,7 @@ def _equal(query: JoinQuery) -> str:
 
 
 def _tree(query: JoinQuery, node: Plan, before: str = "", branch: str = "") -> Iterator[str]:
-    """A node and what is below it."""
+    """Draw a node and what is below it."""
     if isinstance(node, str):
         stay = _stay(query, query.streams[query.names.index(node)])
         yield f"{before}{branch}{node}: {'; '.join(stay)}"

@@ -19,7 +19,7 @@ _PROMISES = "punctuation, unique or arrival"
 
 
 def warnings(query: JoinQuery) -> list[str]:
-    """Sentences about a query, the most dangerous first."""
+    """Return sentences about a query, the most dangerous first."""
     return [*_keyless(query), *_staying(query), *chain(*(_stream(query, s) for s in query.streams))]
 
 
@@ -31,7 +31,7 @@ def _keyless(query: JoinQuery) -> Iterator[str]:
 
 
 def _staying(query: JoinQuery) -> Iterator[str]:
-    """Streams whose rows only promises let go, if anything does."""
+    """Yield a warning for streams whose rows only promises let go, if anything does."""
     if query.overload is not None and query.overload.state_rows is not None:
         return
     staying = [s for s in query.streams if query.stay_us(s) is None and not s.count_window]
@@ -67,12 +67,12 @@ def _stream(query: JoinQuery, stream: Stream) -> Iterator[str]:
 
 
 def _shortest(query: JoinQuery, stream: Stream) -> bool:
-    """Whether every other stream has a longer window: this one comes last, and is meant to."""
+    """Return whether every other stream has a longer window: this one is meant to come last."""
     others = (other.window_us for other in query.streams if other is not stream)
     return all(us is None or us > (stream.window_us or 0) for us in others)
 
 
 def _listed(words: Iterable[str]) -> str:
-    """A list in words."""
+    """Join words with commas and a final "and"."""
     listed = list(words)
     return " and ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))

@@ -44,7 +44,7 @@ class Conjunct:
 
 
 def split(words: Words, span: tuple[int, int], *, joins: bool) -> list[Conjunct]:
-    """The conditions of a part of the text, with the streams' own names in them."""
+    """Return the conditions of a part of the text, with the streams' own names in them."""
     tree = _parse(words, span)
     _rename(words, tree, span[0])
     _check_read(words, tree, span)
@@ -59,7 +59,7 @@ def _conjuncts(node: Any) -> list[Any]:
 
 
 def _rename(words: Words, tree: Any, at: int) -> None:
-    """Let all columns of an expression be called by their streams."""
+    """Call the columns of an expression by the streams' own names."""
     for column in [c for c in tree.walk() if type(c).__name__ == "Column"]:
         place, table = _position(column, at), column.args.get("table")
         if table is None or column.args.get("db") or not column.name or column.name == "*":
@@ -93,7 +93,7 @@ def meaning(
 
 
 def _parse(words: Words, span: tuple[int, int]) -> Any:
-    """The tree of a condition; all before it is blank, so that it is found at its own line and column."""
+    """Parse a condition; all text before it is blanked, so that errors have its own line and column."""
     package = condition.sqlglot("sql")
     before = "".join(c if c == "\n" else " " for c in words.text[: span[0]])
     try:
@@ -120,12 +120,12 @@ def _check_read(words: Words, tree: Any, span: tuple[int, int]) -> None:
 
 
 def _position(node: Any, otherwise: int) -> int:
-    """Where the leftmost name or literal of an expression stands."""
+    """Return where the leftmost name or literal of an expression stands."""
     return min((n.meta["start"] for n in node.walk() if "start" in n.meta), default=otherwise)
 
 
 def _equality(conjunct: Conjunct) -> tuple[str, str] | None:
-    """The columns of two streams that a condition after ON says are equal."""
+    """Return the columns of two streams that a condition after ON makes equal."""
     if not conjunct.joins or conjunct.kind != "EQ":
         return None
     left, right = conjunct.node.this, conjunct.node.expression
@@ -135,7 +135,7 @@ def _equality(conjunct: Conjunct) -> tuple[str, str] | None:
 
 
 def _bounds(words: Words, conjunct: Conjunct, streams: Sequence[Stream]) -> list[tuple[Pair, Range]]:
-    """What a condition says about the times of two streams; nothing if it is about something else."""
+    """Return how a condition bounds the times of two streams; nothing if it is about something else."""
     node, times = conjunct.node, {s.name: s.time for s in streams}
     if conjunct.kind == "Between":
         steps = [("LTE", node.args["low"], node.this), ("LTE", node.this, node.args["high"])]
@@ -182,7 +182,7 @@ def _interval_us(words: Words, node: Any, at: int) -> int:
 
 
 def _bound(kind: str, difference: Counter[Any], order: Sequence[str]) -> tuple[Pair, Range] | None:
-    """`difference` is at most zero (or below it, or equal to it): what that says of two streams' times."""
+    """Return how two streams' times are bounded if `difference` is at most (or below, or equal to) zero."""
     signs = {term: n for term, n in difference.items() if n and term != _US}
     if sorted(signs.values()) != [-1, 1] or not signs.keys() <= set(order):
         return None
@@ -195,19 +195,19 @@ def _bound(kind: str, difference: Counter[Any], order: Sequence[str]) -> tuple[P
 
 
 def tighter(one: Range, other: Range) -> Range:
-    """What two bounds say together."""
+    """Return the bound that is both bounds together."""
     return max(one[0], other[0]), min(one[1], other[1])
 
 
 def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
-    """A bound with a side that is open takes it from the window of the stream that comes first there."""
+    """Close an open side of a bound with the window of the stream that comes first there."""
     windows_us = {s.name: INFINITE_US if s.window_us is None else s.window_us for s in streams}
     first_us, second_us = (windows_us[name] for name in pair)
     return -second_us if bound[0] == OPEN[0] else bound[0], first_us if bound[1] == OPEN[1] else bound[1]
 
 
 def _checked(words: Words, conjunct: Conjunct, ranges: Sequence[tuple[Pair, Range]]) -> str:
-    """The condition as `where` takes it; `ranges` are what it says about times, if not from both sides."""
+    """Write a condition as `where` takes it; `ranges` are its bounds on times that stay open."""
     sql: str = conjunct.node.sql(comments=False)
     text = f"({sql})" if conjunct.kind == "Or" else sql
     if any(type(n).__name__ == "Interval" for n in conjunct.node.walk()):

@@ -1,7 +1,7 @@
 """The clauses of a query text: what stands where, not yet what it means.
 
 Every word is read by a rule, so nothing is skipped in silence; conditions after ON and WHERE are left as
-they are, for `sql_conditions`. docs/howto/sql.md has the grammar as a table.
+they are, for `sql.conditions`. docs/howto/sql.md has the grammar as a table.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _STARTS = {*CLAUSES, *OPTIONS, *REFUSED, ";"} - {","}
 
 
 def read(words: Words) -> Clauses:
-    """The clauses of a text."""
+    """Read the clauses of a text."""
     select = _select(words)
     words.expect("FROM", "a query is SELECT … FROM … JOIN …")
     clauses = Clauses(select, [_source(words)])
@@ -101,7 +101,7 @@ def _unexpected(words: Words, known: tuple[str, ...]) -> NoReturn:
 
 
 def _called(words: Words, sources: Sequence[Source]) -> dict[str, Word]:
-    """Streams by their short names, and by their own unless these are another's short name."""
+    """Return streams by their short names, and by their own unless these are another's short name."""
     own, short = dict[str, Word](), dict[str, Word]()
     for source in sources:
         name, alias = source.name, source.alias
@@ -200,7 +200,7 @@ def _joined(words: Words) -> Source:
 
 
 def _condition(words: Words, after: str) -> tuple[int, int]:
-    """Where in the text a condition stands: up to the next clause."""
+    """Return where in the text a condition stands: up to the next clause."""
     first, last, depth = words.peek(), words.peek(), 0
     while words.peek().kind != "end" and (depth or not _starts_clause(words)):
         last = words.peek()

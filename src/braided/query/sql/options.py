@@ -43,7 +43,7 @@ def _window(words: Words) -> str | CountWindow:
 
 
 def _within(words: Words) -> tuple[tuple[str, str], str | tuple[str, str]]:
-    """The two streams, and how far apart: one duration, or from and to."""
+    """Read two streams, and how far apart they are: one duration, or from and to."""
     low = words.quoted("WITHIN", "10 minutes")
     bound = (low, words.quoted("TO", "10 minutes")) if words.accept("TO") else low
     remedy = "write WITHIN '10 minutes' BETWEEN orders AND payments"

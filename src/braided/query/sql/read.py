@@ -64,7 +64,7 @@ def _query(words: Words, clauses: Clauses) -> JoinQuery:
 
 
 def _blamed(clauses: Clauses, wrong: BraidedError) -> Word | int:
-    """The clause or the stream that an error is about, or the beginning of the text."""
+    """Return the clause or the stream that an error is about, or the beginning of the text."""
     if wrong.option in clauses.ends:
         return clauses.ends[wrong.option][0][0]
     return next((source.name for source in clauses.sources if source.name.text == wrong.stream), 0)
@@ -82,14 +82,14 @@ def _within(words: Words, clauses: Clauses) -> dict[Pair, Range]:
 
 
 def _using(clauses: Clauses) -> list[tuple[str, str]]:
-    """USING (k) means the column k of the stream after FROM."""
+    """Return the equal columns of USING: (k) means the column k of the stream after FROM."""
     first = clauses.sources[0].name.text
     using = ((source.name.text, column.text) for source in clauses.sources for column in source.using)
     return [(f"{first}.{column}", f"{stream}.{column}") for stream, column in using]
 
 
 def _keyed(streams: Sequence[Stream], equal: Sequence[tuple[str, str]]) -> list[Stream] | None:
-    """The streams with their keys, if every class of equal columns has one column of each stream."""
+    """Give the streams their keys, if every class of equal columns has one column of each stream."""
     texts = [text for pair in equal for text in pair]
     classes = sorted(attributes(equal), key=lambda columns: min(texts.index(f"{s}.{c}") for s, c in columns))
     names = sorted(stream.name for stream in streams)

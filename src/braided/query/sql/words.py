@@ -59,49 +59,49 @@ class Words:
         self._words = [*(_word(token, text) for token in tokens), Word("end", "", "", end, end)]
 
     def peek(self, ahead: int = 0) -> Word:
-        """A word that is still to be read."""
+        """Return a word that is still to be read."""
         return self._words[min(self._at + ahead, len(self._words) - 1)]
 
     def read(self) -> Word:
-        """The next word; at the end it is the end, again and again."""
+        """Read the next word; at the end that is the end, every time."""
         word = self.peek()
         self._at = min(self._at + 1, len(self._words) - 1)
         return word
 
     def accept(self, *upper: str) -> Word | None:
-        """The next words if they are these, else None, and nothing is read."""
+        """Read the next words if they are these; otherwise read nothing and return None."""
         if any(self.peek(i).upper != word for i, word in enumerate(upper)):
             return None
         return [self.read() for _ in upper][-1]
 
     def expect(self, upper: str, remedy: str) -> Word:
-        """The next word, which must be this one."""
+        """Read the next word, which must be this one."""
         word = self.peek()
         return self.accept(upper) or self.wrong(word, f"expected {upper}, got {word.shown}; {remedy}")
 
     def name(self, what: str) -> Word:
-        """The next word, as the name of something."""
+        """Read the next word as the name of something."""
         word = self.read()
         if not word.names:
             self.wrong(word, f"expected {what}, got {word.shown}")
         return word
 
     def quoted(self, after: str, example: str) -> str:
-        """The next word, which must be a text in single quotes."""
+        """Read the next word, which must be a text in single quotes."""
         word = self.read()
         if word.kind != "text":
             self.wrong(word, f"{after} needs a text in single quotes such as '{example}'; got {word.shown}")
         return word.text
 
     def number(self, after: str) -> int:
-        """The next word, which must be a whole number."""
+        """Read the next word, which must be a whole number."""
         word = self.read()
         if word.kind != "number" or not word.text.isdecimal() or len(word.text) > 18:
             self.wrong(word, f"{after} needs a whole number such as 1000; got {word.shown}")
         return int(word.text)
 
     def choice(self, after: str, known: Iterable[str]) -> str:
-        """The next word, which must be one of these; in small letters."""
+        """Read the next word, which must be one of these, and return it in small letters."""
         word, names = self.read(), list(known)
         if word.upper not in names:
             hint = did_you_mean(word.text.upper(), names)
@@ -109,20 +109,20 @@ class Words:
         return word.upper.lower()
 
     def stream(self, name: str, at: Word | int) -> Word:
-        """The stream that the text calls so; an unknown one raises."""
+        """Return the stream that the text calls by this name; an unknown one raises."""
         if name not in self.streams:
             self.wrong(at, f"no stream {name!r}; {did_you_mean(name, self.streams)}")
         return self.streams[name]
 
     def listed(self, read: Callable[[Words], T]) -> list[T]:
-        """What `read` reads, as often as a comma follows."""
+        """Read items with `read` as long as a comma follows."""
         items = [read(self)]
         while self.accept(","):
             items.append(read(self))
         return items
 
     def dotted(self) -> bool:
-        """Whether the next word is part of a name such as orders.window, or of :limit."""
+        """Return whether the next word is part of a name such as orders.window, or of :limit."""
         before = self._words[self._at - 1].text if self._at else ""
         return before in (".", ":", "@") or self.peek(1).text == "."
 
