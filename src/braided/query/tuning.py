@@ -57,9 +57,8 @@ def _names(key: object) -> tuple[str, ...]:
     names = [key] if isinstance(key, str) else key if isinstance(key, tuple | list) else []
     if all(isinstance(name, str) for name in names) and 1 <= len(set(names)) == len(names) <= 2:
         return tuple(sorted(names))
-    raise InvalidType(
-        f"Tuning: selectivities is by stream name or pair of two stream names; got {shown(key)}"
-    )
+    wanted = "by stream name or by pair of two stream names"
+    raise InvalidType(f"Tuning: selectivities is {wanted}; got {shown(key)}")
 
 
 def _share(names: tuple[str, ...], value: Any) -> float:
