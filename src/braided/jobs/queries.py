@@ -14,11 +14,11 @@ from copy import deepcopy
 from typing import Any
 
 from braided.jobs.problems import Place, Problem, Problems
+from braided.query.checks import streaming_problems
 from braided.query.errors import BraidedError, did_you_mean
 from braided.query.join_graph import column_name
 from braided.query.join_query import JoinQuery
 from braided.query.sql.read import sql
-from braided.query.streaming import streaming_problems
 
 _OPTIONS = {f.name for f in dataclasses.fields(JoinQuery)}
 _PARTS = ("streams", "tuning", "overload", "memory")

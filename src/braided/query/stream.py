@@ -11,7 +11,7 @@ from braided.query.durations import Duration, to_us
 from braided.query.errors import InvalidValue, about
 from braided.query.kinds import column, duration, names
 from braided.query.promises import Arrival, Punctuation, RangePunctuation
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 from braided.query.windows import UNBOUNDED, CountWindow, Window
 
 _KEY = names("a column name or several", "column", least=1)
@@ -22,8 +22,7 @@ def _key(owner: str, option: str, value: Any) -> tuple[str, ...]:
     return _KEY(owner, option, (value,) if isinstance(value, str) else value)  # type: ignore[no-any-return]
 
 
-@value_class
-class Stream(PlainDict):
+class Stream(Value):
     """A named stream.
 
     `key` is one column or several; it is stored as a tuple. `time` is a column, too. `window` is how long a
@@ -61,11 +60,8 @@ class Stream(PlainDict):
 
     def _check(self) -> None:
         if self.flag is not None and self.flag in (*self.key_columns, self.time):
-            raise InvalidValue.of(
-                self.name,
-                "punctuation",
-                f"punctuation column {self.flag!r} is its key or time; name a boolean column",
-            )
+            wrong = f"punctuation column {self.flag!r} is its key or time; name a boolean column"
+            raise InvalidValue.of(self.name, "punctuation", wrong)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -25,13 +25,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
+from braided.query.checks import streaming_problems
 from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
 from braided.query.join_query import JoinQuery
 from braided.query.memory import LEAST_BYTES
 from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
-from braided.query.streaming import check_streaming
 from braided.spark.batch import batch_join, whole_batch_join
 from braided.spark.measures import OBSERVED, observation
 from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
@@ -166,7 +166,8 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
         _check_input(name, frames[name])
     if streaming:
         check_session(spark)
-        check_streaming(query)
+        for wrong in streaming_problems(query):
+            raise wrong
     if query.keyless and buckets > 1:
         _log.warning("this join has no key: all rows are compared with all others in one bucket, by one task")
         buckets = 1
