@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.engine.kernels.argument_types import BYTE, BYTES, FLAGS, INTS, LONG, LONGS
 from braided.engine.kernels.index import slot_of
 from braided.engine.kernels.pointers import inlined, kernel
 
@@ -23,7 +24,7 @@ def _after(values, limit):
     return low
 
 
-@kernel
+@kernel((LONGS, LONGS, LONGS, FLAGS))
 def in_intervals(lows, highs, values, out):
     """Which values lie in one of some intervals that are sorted and apart."""
     for i in range(values.shape[0]):
@@ -31,7 +32,7 @@ def in_intervals(lows, highs, values, out):
         out[i] |= at > 0 and values[i] <= highs[at - 1]
 
 
-@kernel
+@kernel((LONGS, LONGS, LONGS, LONGS, FLAGS))
 def in_pairs(hashes, checks, some_hashes, some_checks, out):
     """Which pairs are among some sorted ones."""
     for i in range(some_hashes.shape[0]):
@@ -53,14 +54,14 @@ def _slot(hashes, checks, states, shift, hash_, check):
     return slot
 
 
-@kernel
+@kernel((LONGS, LONGS, BYTES, LONG, LONGS, LONGS, BYTES))
 def states_of(hashes, checks, states, shift, some_hashes, some_checks, out):
     """The states of some keys in a table; 0 if they are not there."""
     for i in range(some_hashes.shape[0]):
         out[i] = states[_slot(hashes, checks, states, shift, some_hashes[i], some_checks[i])]
 
 
-@kernel
+@kernel((LONGS, LONGS, BYTES, LONG, LONGS, LONGS, BYTE))
 def set_states(hashes, checks, states, shift, some_hashes, some_checks, state):
     """Enter keys with a state; how many are new in the table, and how many have another state now."""
     new = changed = 0
@@ -72,7 +73,7 @@ def set_states(hashes, checks, states, shift, some_hashes, some_checks, state):
     return new, changed
 
 
-@kernel
+@kernel((LONGS, LONGS, BYTES, LONGS, LONGS, BYTES, LONG))
 def move(hashes, checks, states, to_hashes, to_checks, to_states, shift):
     """Enter all keys of a table into another, that has none."""
     for i in range(states.shape[0]):
@@ -81,7 +82,7 @@ def move(hashes, checks, states, to_hashes, to_checks, to_states, shift):
             to_hashes[slot], to_checks[slot], to_states[slot] = hashes[i], checks[i], states[i]
 
 
-@kernel
+@kernel((LONGS, LONGS, INTS, LONG, FLAGS))
 def first_ones(hashes, checks, table, shift, out):
     """Which keys come for the first time; `table` has more slots than there are keys, all -1."""
     slots = table.shape[0]
@@ -96,29 +97,28 @@ def first_ones(hashes, checks, table, shift, out):
             table[slot] = i
 
 
-@kernel
+@kernel((LONGS, LONGS, FLAGS, INTS, INTS, LONG, LONG, LONG, LONGS, LONGS, FLAGS))
 def held(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks, out):
     """Whether any row of some keys is stored and not gone."""
     for i in range(some_hashes.shape[0]):
         p = np.int64(head[slot_of(some_hashes[i], shift)])
-        found = False
-        while p >= first and not found:
+        out[i] = False
+        while p >= first and not out[i]:
             q = p - base
-            found = hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]
+            out[i] = hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]
             p = np.int64(link[q])
-        out[i] = found
 
 
-@kernel
+@kernel((LONGS, LONGS, FLAGS, INTS, INTS, LONG, LONG, LONG, LONGS, LONGS, LONGS))
 def rows_of(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks, out):
     """Find the stored rows of some keys, each there once, that have not gone: their positions; how many."""
-    found = 0
+    rows = 0
     for i in range(some_hashes.shape[0]):
         p = np.int64(head[slot_of(some_hashes[i], shift)])
         while p >= first:
             q = p - base
             if hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]:
-                out[found] = p
-                found += 1
+                out[rows] = p
+                rows += 1
             p = np.int64(link[q])
-    return found
+    return rows

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.engine.kernels.argument_types import LONG, LONGS, RAW, READ_LONGS, READ_RAW
 from braided.engine.kernels.pointers import inlined, kernel
 
 _A = np.uint64(0xFF51AFD7ED558CCD)
@@ -40,11 +41,13 @@ def fold(h, word):
     return mix((h ^ word) * _GOLDEN + (h >> _29))
 
 
-@kernel
-def hash_words(words, out):
+@kernel((LONGS,), (READ_LONGS,))
+def hash_words(words):
     """Bijective hashes of 64-bit words."""
+    out = np.empty(words.shape[0], np.int64)
     for i in range(words.shape[0]):
         out[i] = np.int64(mix(np.uint64(words[i])))
+    return out
 
 
 @inlined
@@ -58,11 +61,13 @@ def unmix(x):
     return x
 
 
-@kernel
-def unhash_words(hashes, out):
+@kernel((LONGS,))
+def unhash_words(hashes):
     """The words that `hash_words` made these of."""
+    out = np.empty(hashes.shape[0], np.int64)
     for i in range(hashes.shape[0]):
         out[i] = np.int64(unmix(np.uint64(hashes[i])))
+    return out
 
 
 @inlined
@@ -71,41 +76,48 @@ def draw(lot, word):
     return np.int64(fold(np.uint64(lot), np.uint64(word)))
 
 
-@kernel
+@kernel((LONG, LONG))
 def first_lot(seed, salt):
     """What all draws of one occasion begin with."""
     return np.int64(mix(np.uint64(seed) * _GOLDEN + np.uint64(salt)))
 
 
-@kernel
-def lots(hashes, times, start, out):
+@kernel((LONGS, LONGS, LONG), (READ_LONGS, READ_LONGS, LONG))
+def lots(hashes, times, start):
     """A number for each row to draw by: the same for the same key, time and start."""
-    for i in range(out.shape[0]):
+    out = np.empty(hashes.shape[0], np.int64)
+    for i in range(hashes.shape[0]):
         out[i] = draw(draw(start, hashes[i]), times[i])
+    return out
 
 
-@kernel
+@kernel((LONGS, LONGS), (READ_LONGS, LONGS))
 def fold_words(words, out):
     """Fold one more key column, given as 64-bit words, into running hashes."""
     for i in range(words.shape[0]):
         out[i] = np.int64(fold(np.uint64(out[i]), np.uint64(words[i])))
 
 
-@kernel
-def hash_bytes(offsets, data, seed, out):
+@inlined
+def _word(data, at, size):
+    """Up to eight bytes as one word; `size` is best a constant."""
+    word = np.uint64(0)
+    for b in range(size):
+        word |= np.uint64(data[at + b]) << (np.uint64(b) * _8)
+    return word
+
+
+@kernel(*((ends, data, LONG) for ends in (LONGS, READ_LONGS) for data in (RAW, READ_RAW)))
+def hash_bytes(offsets, data, seed):
     """One word per byte string `data[offsets[i]:offsets[i + 1]]`, equal for equal strings."""
+    out = np.empty(offsets.shape[0] - 1, np.int64)
     for i in range(out.shape[0]):
         at, end = offsets[i], offsets[i + 1]
         h = np.uint64(seed) ^ (np.uint64(end - at) * _GOLDEN)
         while end - at >= 8:
-            word = np.uint64(0)
-            for b in range(8):
-                word |= np.uint64(data[at + b]) << (np.uint64(b) * _8)
-            h = fold(h, word)
+            h = fold(h, _word(data, at, 8))
             at += 8
         if at < end:
-            word = np.uint64(0)
-            for b in range(end - at):
-                word |= np.uint64(data[at + b]) << (np.uint64(b) * _8)
-            h = fold(h, word)
+            h = fold(h, _word(data, at, end - at))
         out[i] = np.int64(h)
+    return out

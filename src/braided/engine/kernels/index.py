@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.engine.kernels.argument_types import FLAGS, INTS, LONG, LONGS, READ_LONGS
 from braided.engine.kernels.pointers import inlined, kernel
 
 UNLINKED = -2  # the link of a row that is stored but never found (its key is null, or it was flushed)
@@ -28,7 +29,7 @@ def slot_of(key_hash, shift):
     return np.int64(np.uint64(key_hash) >> np.uint64(shift))
 
 
-@kernel
+@kernel((LONGS, INTS, INTS, LONG, LONG, LONG, LONG))
 def insert(hashes, link, head, shift, base, start, stop):
     """Link rows start..stop, except those marked `UNLINKED`."""
     for p in range(start, stop):
@@ -38,7 +39,7 @@ def insert(hashes, link, head, shift, base, start, stop):
             head[slot] = p
 
 
-@kernel
+@kernel((LONGS, INTS, INTS, LONG, LONG, LONG, LONG))
 def undo(hashes, link, head, shift, base, start, stop):
     """Unlink rows start..stop, the newest of all, newest first."""
     for p in range(stop - 1, start - 1, -1):
@@ -47,7 +48,7 @@ def undo(hashes, link, head, shift, base, start, stop):
             head[slot] = link[p - base]
 
 
-@kernel
+@kernel((LONGS, INTS, INTS, LONG, LONG, LONG, FLAGS, LONGS))
 def unlink(hashes, link, head, shift, base, first, gone, positions):
     """Take rows that have gone out of their chains.
 
@@ -68,7 +69,7 @@ def unlink(hashes, link, head, shift, base, first, gone, positions):
                 link[newer - base] = newer = p
 
 
-@kernel
+@kernel((LONGS, LONG))
 def expired_prefix(times, oldest):
     """How many times at the front are before `oldest`."""
     n = 0
@@ -77,7 +78,7 @@ def expired_prefix(times, oldest):
     return n
 
 
-@kernel
+@kernel((LONGS, LONG), (READ_LONGS, LONG))
 def last_fall(times, newest):
     """Where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
     falls = 0  # most batches are in order, which takes a few vector instructions to see
@@ -85,9 +86,9 @@ def last_fall(times, newest):
         falls += times[i] < times[i - 1]
     if falls == 0 and (times.shape[0] == 0 or times[0] >= newest):
         return -1
-    found = -1
+    last = -1
     for i in range(times.shape[0]):
         if times[i] < newest:
-            found = i
+            last = i
         newest = max(newest, times[i])
-    return found
+    return last

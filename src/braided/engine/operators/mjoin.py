@@ -278,9 +278,10 @@ class FlatJoin:
 
 def _lots(side: SideState, buffer: Buffer, start: int) -> Int64s:
     """What the rows of a buffer draw."""
-    out = np.empty(buffer.rows, np.int64)
-    lots(*(side.columns.between(c, buffer.start, buffer.stop) for c in ("hash", "time")), start, out)
-    return out
+    drawn: Int64s = lots(
+        *(side.columns.between(c, buffer.start, buffer.stop) for c in ("hash", "time")), start
+    )
+    return drawn
 
 
 def _lot_of_share(lots: Int64s, share: float, start: int) -> int:

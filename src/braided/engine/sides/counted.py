@@ -20,21 +20,15 @@ class Counted:
 
     def __init__(self, window: CountWindow, columns: Columns) -> None:
         self._window, self._columns = window, columns
-        self._entered = 0  # rows ever entered, of a window per stream
 
     def enter(self, start: int, stop: int) -> None:
         """Count rows that are linked already."""
-        c, rows = self._columns, self._window.rows
-        own = c["ranks"], c["leaves"], c.base, c.first, start, stop, rows
-        if self._window.per == "stream":
-            counting.count_in_stream(c["time"], *own, self._entered)
-            self._entered += stop - start
-        else:
-            counting.count_in_key(c["hash"], c["check"], c["time"], c["link"], *own)
+        c, window = self._columns, self._window
+        arrays = c["hash"], c["check"], c["time"], c["link"], c["ranks"], c["leaves"]
+        counting.count_rows(*arrays, c.base, c.first, start, stop, window.rows, window.per == "key")
 
     def restart(self) -> None:
         """Count all rows held again."""
-        self._entered = 0
         self.enter(self._columns.first, self._columns.count)
 
     def left(self) -> Bools:

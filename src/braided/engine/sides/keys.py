@@ -41,10 +41,8 @@ class KeyFormat:
         if not self.kinds:
             return np.zeros(rows, np.int64)
         if self.exact:
-            words = _words(columns[0], self.kinds[0], 0)
-            out = np.empty(len(words), np.int64)
-            hashing.hash_words(words, out)
-            return out
+            hashes: Int64s = hashing.hash_words(_words(columns[0], self.kinds[0], 0))
+            return hashes
         return self._folded(columns, 0) & _COLLISION_MASK
 
     @property
@@ -54,13 +52,12 @@ class KeyFormat:
 
     def ranks(self, hashes: Int64s) -> Int64s:
         """Whole numbers in the order of the keys that have these hashes; of ordered keys only."""
-        return self._turned(_unhashed(hashes))
+        return self._turned(hashing.unhash_words(hashes))
 
     def hashes_of_ranks(self, ranks: Int64s) -> Int64s:
         """What `ranks` undoes."""
-        out = np.empty(len(ranks), np.int64)
-        hashing.hash_words(self._turned(ranks), out)
-        return out
+        hashes: Int64s = hashing.hash_words(self._turned(ranks))
+        return hashes
 
     def largest(self, hashes: Int64s) -> int:
         """The hash of the largest key among those that have these hashes; of ordered keys only."""
@@ -77,7 +74,7 @@ class KeyFormat:
 
     def values(self, hashes: Int64s) -> pa.Array:
         """The keys that have these hashes; of ordered keys only."""
-        words, kind = _unhashed(hashes), self.kinds[0]
+        words, kind = hashing.unhash_words(hashes), self.kinds[0]
         if kind in ("signed", "small unsigned"):
             return pa.array(words)
         if kind == "unsigned":
@@ -291,17 +288,10 @@ def _words(column: pa.Array, kind: str, seed: int) -> Int64s:
     return np.frombuffer(data or bytes(8 * (start + len(column))), np.int64)[start : start + len(column)]
 
 
-def _unhashed(hashes: Int64s) -> Int64s:
-    words = np.empty(len(hashes), np.int64)
-    hashing.unhash_words(hashes, words)
-    return words
-
-
-def _hashed(where: Int64s, data: Any, seed: int) -> Int64s:
-    out = np.empty(len(where) - 1, np.int64)
-    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    hashing.hash_bytes(where, raw, seed, out)
-    return out
+def _hashed(where: Int64s, data: pa.Buffer | None, seed: int) -> Int64s:
+    raw = np.frombuffer(data if data is not None and data.size else bytes(1), np.uint8)
+    hashes: Int64s = hashing.hash_bytes(where, raw, seed)
+    return hashes
 
 
 def _float_words(column: pa.Array) -> Int64s:

@@ -24,12 +24,6 @@ Places: TypeAlias = npt.NDArray[np.int32]
 _SMALL_BYTES = 1 << 15  # a chunk no larger may keep its dead rows
 _MANY_ROWS = 8_192
 MERGED_ROWS = 65_536
-_MOST_BYTES = (1 << 31) - 1  # of an array with 32-bit offsets
-_GATHERS: dict[int, Any] = {  # by bytes of a value, where it is less than a word
-    1: (gather.gather_1_byte, np.int8),
-    2: (gather.gather_2_bytes, np.int16),
-    4: (gather.gather_4_bytes, np.int32),
-}
 
 
 @dataclass
@@ -139,10 +133,8 @@ class Payload:
         """The columns' values at the positions."""
         if not columns:
             return []
-        chunk = np.empty(len(positions), np.int32)
-        offset = np.empty(len(positions), np.int32)
         starts = np.array([c.start for c in self._chunks] + [1 << 62], np.int64)
-        gather.locate(starts, positions, chunk, offset)
+        chunk, offset = gather.locate(starts, positions)
         return [self._column(chunk, offset, c) for c in columns]
 
     def _column(self, chunk: Places, offset: Places, column: int) -> pa.Array:
@@ -170,27 +162,24 @@ class Payload:
     def _texts(self, chunk: Places, offset: Places, column: int) -> pa.Array | None:
         """Texts; None if they are too long to be one array."""
         type_, where = self.schema.field(column).type, self._where(column)
-        wide, (addresses, _, _, texts) = _is_wide(type_), where
-        offsets = np.empty(len(chunk) + 1, np.int64 if wide else np.int32)
-        size = gather.text_offsets(addresses, wide, chunk, offset, offsets)
-        if not wide and size > _MOST_BYTES:
+        addresses, _, _, texts = where
+        offsets = np.empty(len(chunk) + 1, np.int64 if _is_wide(type_) else np.int32)
+        size = gather.text_offsets(addresses, chunk, offset, offsets)
+        if size > np.iinfo(offsets.dtype).max:
             return None
         out = np.empty(size, np.int8)
-        gather.gather_texts(addresses, texts, wide, chunk, offset, out.ctypes.data)
+        gather.gather_texts(addresses, texts, chunk, offset, offsets, out.ctypes.data)
         buffers = [self._valid(chunk, offset, where), pa.py_buffer(offsets), pa.py_buffer(out)]
         return pa.Array.from_buffers(type_, len(chunk), buffers)
 
     def _fixed(self, chunk: Places, offset: Places, column: int) -> pa.Array:
         type_, where = self.schema.field(column).type, self._where(column)
-        addresses = where[0]
-        width, rows = type_.bit_width // 8, len(chunk)
-        out = np.empty(rows * width, np.int8)
-        if width >= 8:
-            gather.gather_8_bytes(addresses, chunk, offset, width // 8, out.view(np.int64))
-        else:
-            gather_words, word = _GATHERS[width]
-            gather_words(addresses, chunk, offset, out.view(word))
-        return pa.Array.from_buffers(type_, rows, [self._valid(chunk, offset, where), pa.py_buffer(out)])
+        width = type_.bit_width // 8
+        word = min(width, 8)
+        out = np.empty(len(chunk) * width // word, f"i{word}")
+        gather.gather_values(where[0], chunk, offset, width // word, out)
+        buffers = [self._valid(chunk, offset, where), pa.py_buffer(out)]
+        return pa.Array.from_buffers(type_, len(chunk), buffers)
 
     def _where(self, column: int) -> Int64s:
         """The chunks' addresses of a column, one kind after the other."""
@@ -201,7 +190,7 @@ class Payload:
         """Which values are not null; None if all are."""
         if not where[1].any():
             return None
-        bits = np.empty(len(chunk), np.uint8)
+        bits = np.empty(len(chunk), np.int8)
         gather.gather_bits(where[1], where[2], chunk, offset, bits)
         return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
