@@ -68,7 +68,7 @@ def text_offsets(addresses, chunk, offset, out):
 
 @kernel(*((LONGS, LONGS, INTS, INTS, ends, LONG) for ends in (INTS, LONGS)))
 def gather_texts(addresses, texts, chunk, offset, ends, out):
-    """Texts to where `text_offsets` says, from address `out` on; `texts` is where each chunk's bytes begin."""
+    """Texts to where `text_offsets` puts them, from address `out` on; chunks' bytes begin at `texts`."""
     for i in range(chunk.shape[0]):
         begin = load_like(ends, addresses[chunk[i]], offset[i])
         copy_bytes(out + ends[i], texts[chunk[i]] + begin, ends[i + 1] - ends[i])
