@@ -26,7 +26,7 @@ RANK_COLUMNS = 4
 
 @inlined
 def _older_of_key(hashes, checks, link, base, first, p):
-    """The next older row of the key of the row at p; below `first` if none is held."""
+    """Return the next older row of the key of the row at p; below `first` if none is held."""
     i, older = p - base, np.int64(link[p - base])
     while older >= first and not (hashes[older - base] == hashes[i] and checks[older - base] == checks[i]):
         older = np.int64(link[older - base])
@@ -35,7 +35,7 @@ def _older_of_key(hashes, checks, link, base, first, p):
 
 @inlined
 def _oldest_of_key(hashes, checks, link, base, first, p):
-    """The oldest row held of the key of the row at p."""
+    """Return the oldest row held of the key of the row at p."""
     oldest = p
     while p >= first:
         oldest = p

@@ -19,20 +19,23 @@ _B = np.uint64(0xC4CEB9FE1A85EC53)
 _A_INVERSE = np.uint64(pow(0xFF51AFD7ED558CCD, -1, 1 << 64))
 _B_INVERSE = np.uint64(pow(0xC4CEB9FE1A85EC53, -1, 1 << 64))
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_33 = np.uint64(33)
-_29 = np.uint64(29)
-_8 = np.uint64(8)
+_8, _29, _33 = np.uint64(8), np.uint64(29), np.uint64(33)
+
+
+@inlined
+def _stir(x, a, b):
+    x ^= x >> _33
+    x *= a
+    x ^= x >> _33
+    x *= b
+    x ^= x >> _33
+    return x
 
 
 @inlined
 def mix(x):
-    """A bijection of 64-bit words that spreads every bit."""
-    x ^= x >> _33
-    x *= _A
-    x ^= x >> _33
-    x *= _B
-    x ^= x >> _33
-    return x
+    """Spread every bit of a 64-bit word; a bijection."""
+    return _stir(x, _A, _B)
 
 
 @inlined
@@ -43,48 +46,37 @@ def fold(h, word):
 
 @kernel((LONGS,), (READ_LONGS,))
 def hash_words(words):
-    """Bijective hashes of 64-bit words."""
+    """Hash 64-bit words, bijectively."""
     out = np.empty(words.shape[0], np.int64)
     for i in range(words.shape[0]):
         out[i] = np.int64(mix(np.uint64(words[i])))
     return out
 
 
-@inlined
-def unmix(x):
-    """What `mix` made this of."""
-    x ^= x >> _33
-    x *= _B_INVERSE
-    x ^= x >> _33
-    x *= _A_INVERSE
-    x ^= x >> _33
-    return x
-
-
 @kernel((LONGS,))
 def unhash_words(hashes):
-    """The words that `hash_words` made these of."""
+    """Undo `hash_words`."""
     out = np.empty(hashes.shape[0], np.int64)
     for i in range(hashes.shape[0]):
-        out[i] = np.int64(unmix(np.uint64(hashes[i])))
+        out[i] = np.int64(_stir(np.uint64(hashes[i]), _B_INVERSE, _A_INVERSE))
     return out
 
 
 @inlined
 def draw(lot, word):
-    """The lot of a row or combination, given an earlier lot and one more word of it."""
+    """Draw the lot of a row or combination, given an earlier lot and one more word of it."""
     return np.int64(fold(np.uint64(lot), np.uint64(word)))
 
 
 @kernel((LONG, LONG))
 def first_lot(seed, salt):
-    """What all draws of one occasion begin with."""
+    """Return what all draws of one occasion begin with."""
     return np.int64(mix(np.uint64(seed) * _GOLDEN + np.uint64(salt)))
 
 
 @kernel((LONGS, LONGS, LONG), (READ_LONGS, READ_LONGS, LONG))
 def lots(hashes, times, start):
-    """A number for each row to draw by: the same for the same key, time and start."""
+    """Draw a number for each row: the same for the same key, time and start."""
     out = np.empty(hashes.shape[0], np.int64)
     for i in range(hashes.shape[0]):
         out[i] = draw(draw(start, hashes[i]), times[i])
@@ -109,7 +101,7 @@ def _word(data, at, size):
 
 @kernel(*((ends, data, LONG) for ends in (LONGS, READ_LONGS) for data in (RAW, READ_RAW)))
 def hash_bytes(offsets, data, seed):
-    """One word per byte string `data[offsets[i]:offsets[i + 1]]`, equal for equal strings."""
+    """Hash each byte string `data[offsets[i]:offsets[i + 1]]` to a word, equal for equal strings."""
     out = np.empty(offsets.shape[0] - 1, np.int64)
     for i in range(out.shape[0]):
         at, end = offsets[i], offsets[i + 1]

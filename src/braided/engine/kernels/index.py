@@ -25,7 +25,7 @@ UNLINKED = -2  # the link of a row that is stored but never found (its key is nu
 
 @inlined
 def slot_of(key_hash, shift):
-    """The slot of a hash: its highest bits."""
+    """Return the slot of a hash: its highest bits."""
     return np.int64(np.uint64(key_hash) >> np.uint64(shift))
 
 
@@ -69,9 +69,20 @@ def unlink(hashes, link, head, shift, base, first, gone, positions):
                 link[newer - base] = newer = p
 
 
+@inlined
+def at_most(values, limit):
+    """Return how many of some sorted values are at most the limit; no branch depends on them."""
+    low, rows = 0, values.shape[0]
+    while rows > 0:
+        half = (rows + 1) >> 1
+        low += half * (values[low + half - 1] <= limit)
+        rows -= half
+    return low
+
+
 @kernel((LONGS, LONG))
 def expired_prefix(times, oldest):
-    """How many times at the front are before `oldest`."""
+    """Return how many times at the front are before `oldest`."""
     n = 0
     while n < times.shape[0] and times[n] < oldest:
         n += 1
@@ -80,7 +91,7 @@ def expired_prefix(times, oldest):
 
 @kernel((LONGS, LONG), (READ_LONGS, LONG))
 def last_fall(times, newest):
-    """Where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
+    """Return where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
     falls = 0  # most batches are in order, which takes a few vector instructions to see
     for i in range(1, times.shape[0]):
         falls += times[i] < times[i - 1]

@@ -42,7 +42,7 @@ BLOCK_ROWS = 4080
 
 @inlined
 def _bound(sides, order, bounds, block, level, members):
-    """The times a row of this level may have, given the rows each member has already."""
+    """Find the times a row of this level may have, given the rows each member has already."""
     depth = order.shape[0]
     floor = sides[order[level], t.FLOOR]
     low, high = block[t.LOW], block[t.HIGH]
@@ -100,7 +100,7 @@ def _first_block(sides, driver, partner, block, depth, start, stop):
 
 @inlined
 def _offered(sides, stream):
-    """How many rows of a side a probe may see."""
+    """Return how many rows of a side a probe may see."""
     return max(0, sides[stream, t.VISIBLE] - sides[stream, t.FIRST])
 
 
@@ -153,7 +153,7 @@ def _round(sides, stream, block, walking, hits):
 
 @inlined
 def _ration(levels, level, hits, matched, limit):
-    """Only the hits that drew no more than the limit stay; how many. Their lots go with them."""
+    """Keep only the hits that drew no more than the limit, with their lots; return how many."""
     here, there = levels[level], levels[level + 1]
     stay = 0
     for h in range(matched):
@@ -167,7 +167,7 @@ def _ration(levels, level, hits, matched, limit):
 
 @inlined
 def _next_block(levels, level, depth, hits, members):
-    """The hits of a level become the members of the next."""
+    """Make the hits of a level the members of the next."""
     here, there = levels[level], levels[level + 1]
     for h in range(members):
         there[t.KEY, h] = here[t.KEY, hits[0, h]]
@@ -181,7 +181,7 @@ def _next_block(levels, level, depth, hits, members):
 
 @inlined
 def _write(order, block, level, hits, matched, out, n):
-    """The hits of the last level are results."""
+    """Write the hits of the last level: they are results."""
     for earlier in range(level):
         stream = order[earlier]
         for h in range(matched):
@@ -192,7 +192,7 @@ def _write(order, block, level, hits, matched, out, n):
 
 @inlined
 def _open(sides, order, bounds, block, level, members, tally):
-    """The members of a block begin to look for the next partner; how many do."""
+    """Let the members of a block begin to look for the next partner; return how many do."""
     stream = order[level]
     _bound(sides, order, bounds, block, level, members)
     if sides[stream, t.SCANNED]:
@@ -233,9 +233,7 @@ def _advance(sides, stream, block, walking, hits, room, tally):
 
 
 @kernel((TABLE, TABLE, TABLE, TABLE, LONGS, CUBE, LONGS, TABLE, CUBE, INT_TABLE))
-def enumerate_combinations(
-    sides, orders, bounds, segments, cursor, levels, walking, rations, tally, out
-):  # fmt: skip
+def enumerate_combinations(sides, orders, bounds, segments, cursor, levels, walking, rations, tally, out):
     """Fill `out[stream, n]` with positions; return how many.
 
     `segments` are runs of driver rows, taken one after the other; each says what its rows may see of every

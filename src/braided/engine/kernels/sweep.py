@@ -19,7 +19,7 @@ _GLANCE = 64
 
 @inlined
 def _before(times, low, high, limit):
-    """The first position in low..high whose time is not below the limit; times never fall.
+    """Return the first position in low..high whose time is not below the limit; times never fall.
 
     No branch depends on the times: a processor guesses such a branch wrong every other time.
     """
@@ -34,7 +34,7 @@ def _before(times, low, high, limit):
 
 @inlined
 def _near(times, guess, first, visible, limit):
-    """The same in first..visible, beginning at a guess: members usually come in order of time."""
+    """Return the same in first..visible, from a guess on: members usually come in order of time."""
     if guess > first and load_int64(times, guess - 1) >= limit:
         return _before(times, first, guess, limit)
     step = 1
@@ -46,7 +46,7 @@ def _near(times, guess, first, visible, limit):
 
 @inlined
 def start_sweeps(sides, stream, block, members):
-    """Where each member's sweep begins and ends; how many sweep, and how many rows they look at in all."""
+    """Find where each member's sweep begins and ends; return how many sweep, and the rows they look at."""
     first, visible, times = sides[stream, FIRST], sides[stream, VISIBLE], sides[stream, TIME]
     if visible <= first:
         return 0, 0
@@ -65,7 +65,7 @@ def start_sweeps(sides, stream, block, members):
 
 @inlined
 def _matches(hashes, p, rows, key):
-    """Which of the rows from p on have the key, as bits; 0 if none has. `rows` is best a constant."""
+    """Return which rows from p on have the key, as bits; 0 if none has. `rows` is best a constant."""
     same = 0
     for i in range(rows):
         same += load_int64(hashes, p + i) == key
