@@ -27,15 +27,6 @@ class Counted:
         arrays = c["hash"], c["check"], c["time"], c["link"], c["ranks"], c["leaves"]
         counting.count_rows(*arrays, c.base, c.first, start, stop, window.rows, window.per == "key")
 
-    def restart(self) -> None:
-        """Count all rows held again."""
-        self.enter(self._columns.first, self._columns.count)
-
-    def left(self) -> Bools:
-        """Which rows held have left the window, and so for every time to come."""
-        left: Bools = self._columns.held("leaves") != counting.NEVER
-        return left
-
     def inside(self, positions: Int32s, now: Int64s, keep: Bools) -> None:
         """Clear `keep` where a row is out of the window at a time."""
         counting.inside_window(positions, now, self._columns["leaves"], self._columns.base, keep)

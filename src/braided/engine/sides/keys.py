@@ -41,25 +41,23 @@ class KeyFormat:
         return self.exact and bool(self.types)
 
     def hashes(self, columns: Sequence[pa.Array], rows: int) -> Int64s:
-        """One hash per row; null keys get one too, to be left out by the caller."""
+        """Hash each row; null keys get a hash too, to be left out by the caller."""
         if not self.types:
             return np.zeros(rows, np.int64)
         if not self.exact:
             return self._folded(columns, 0) & _COLLISION_MASK
-        hashes: Int64s = hashing.hash_words(_words(columns[0], self.types[0], 0))
-        return hashes
+        return np.asarray(hashing.hash_words(_words(columns[0], self.types[0], 0)))
 
     def ranks(self, hashes: Int64s) -> Int64s:
         """Whole numbers in the order of the keys that have these hashes; of ordered keys only."""
         return self._turned(hashing.unhash_words(hashes))
 
     def hashes_of_ranks(self, ranks: Int64s) -> Int64s:
-        """What `ranks` undoes."""
-        hashes: Int64s = hashing.hash_words(self._turned(ranks))
-        return hashes
+        """Undo `ranks`."""
+        return np.asarray(hashing.hash_words(self._turned(ranks)))
 
     def largest(self, hashes: Int64s) -> int:
-        """The hash of the largest key among those that have these hashes; of ordered keys only."""
+        """Return the hash of the largest key among those that have these hashes; of ordered keys only."""
         return int(hashes[np.argmax(self.ranks(hashes))])
 
     def _turned(self, words: Int64s) -> Int64s:
@@ -71,7 +69,7 @@ class KeyFormat:
         return words
 
     def values(self, hashes: Int64s) -> pa.Array:
-        """The keys that have these hashes; of ordered keys only."""
+        """Return the keys that have these hashes; of ordered keys only."""
         words, type_ = hashing.unhash_words(hashes), self.types[0]
         if pa.types.is_floating(type_):
             return pa.array(words.view(np.float64))
@@ -84,11 +82,11 @@ class KeyFormat:
         return [_cast(column, type_) for column, type_ in zip(columns, self.types, strict=True)]
 
     def checks(self, columns: Sequence[pa.Array]) -> Int64s:
-        """A second, independent hash, for counting by key (128 bits in all)."""
+        """Return a second, independent hash, for counting by key (128 bits in all)."""
         return self._folded(columns, _CHECK_SEED)
 
     def equal(self, left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
-        """Whether the keys are equal by value, row by row."""
+        """Return whether the keys are equal by value, row by row."""
         same = np.ones(len(left[0]), np.bool_)
         for type_, a, b in zip(self.types, left, right, strict=True):
             if _of_bytes(type_):
@@ -124,14 +122,13 @@ class Keys:
         return self.hashes, self.hashes if self.checks is None else self.checks
 
     def pick(self, chosen: Bools) -> Keys:
-        """Some of them."""
+        """Return some of them."""
         checks = None if self.checks is None else self.checks[chosen]
-        if self.values is None:
-            return Keys(self.hashes[chosen], checks)
-        return Keys(self.hashes[chosen], checks, tuple(v.filter(pa.array(chosen)) for v in self.values))
+        values = None if self.values is None else tuple(v.filter(pa.array(chosen)) for v in self.values)
+        return Keys(self.hashes[chosen], checks, values)
 
     def first_ones(self) -> Bools:
-        """Which of them did not come before among them."""
+        """Return which of them did not come before among them."""
         out = np.empty(len(self), np.bool_)
         bits = max(6, (2 * len(self)).bit_length())
         closing.first_ones(*self.words, np.full(1 << bits, -1, np.int32), 64 - bits, out)
@@ -139,7 +136,7 @@ class Keys:
 
 
 def concat_keys(parts: list[Keys]) -> Keys:
-    """All keys of some lists; at least one."""
+    """Put lists of keys together; there is at least one."""
     if len(parts) == 1:
         return parts[0]
     checks = [k.checks for k in parts if k.checks is not None]
@@ -152,7 +149,7 @@ def concat_keys(parts: list[Keys]) -> Keys:
 
 
 def key_format(places: Sequence[Sequence[tuple[str, pa.DataType]]]) -> KeyFormat:
-    """The format that key columns share: for each place of the key the columns there, by name and type.
+    """Return the format that key columns share: for each place of the key its columns, by name and type.
 
     Types that cannot meet raise.
     """
@@ -160,7 +157,7 @@ def key_format(places: Sequence[Sequence[tuple[str, pa.DataType]]]) -> KeyFormat
 
 
 def content_hashes(batch: pa.RecordBatch) -> Int64s:
-    """One hash per row over all columns; equal rows get equal hashes. For few rows: it takes time."""
+    """Hash each row over all columns; equal rows get equal hashes. For few rows: it takes time."""
     out = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         type_ = _common_type([("", column.type)])
@@ -174,7 +171,7 @@ def content_hashes(batch: pa.RecordBatch) -> Int64s:
 
 
 def valid_keys(columns: Sequence[pa.Array]) -> Bools | None:
-    """Which rows have no null in their key, given its columns as they are stored; None if all."""
+    """Return which rows have no null in their key, given its columns as they are stored; None if all."""
     valid = [np.asarray(column.is_valid()) for column in columns if column.null_count]
     return np.logical_and.reduce(valid) if valid else None
 
@@ -189,7 +186,7 @@ def check_key_type(stream: Stream, column: str, type_: pa.DataType) -> None:
 
 
 def _common_type(columns: Sequence[tuple[str, pa.DataType]]) -> pa.DataType | None:
-    """The type that key columns are cast to; unsigned integers below 64 bits fit into both wide ones."""
+    """Return the type that key columns are cast to; short unsigned integers fit into both wide types."""
     types = {_key_type(type_) for _, type_ in columns}
     if types in ({_SMALL}, {_SMALL, pa.int64()}):
         return pa.int64()
@@ -212,7 +209,7 @@ _WIDEST = (
 
 
 def _key_type(type_: pa.DataType) -> pa.DataType | None:
-    """The widest type of those that can meet this one; None if it cannot be a key."""
+    """Return the widest type of those that can meet this one; None if it cannot be a key."""
     t, type_ = pa.types, storable_type(type_)
     for belongs, widest in _WIDEST:
         if belongs(type_):
@@ -222,19 +219,19 @@ def _key_type(type_: pa.DataType) -> pa.DataType | None:
 
 
 def _of_bytes(type_: pa.DataType) -> bool:
-    """Whether keys of a type in its widest form are byte strings."""
+    """Return whether keys of a type in its widest form are byte strings."""
     t = pa.types
     fixed = t.is_fixed_size_binary(type_) or t.is_decimal(type_)
     return bool(fixed or t.is_large_string(type_) or t.is_large_binary(type_))
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    """A column in the type of a key format, decoded: comparable whatever the encoding was."""
+    """Decode a column and cast it to the type of a key format: comparable whatever its encoding was."""
     return to_storable(column).cast(type_)
 
 
 def _words(column: pa.Array, type_: pa.DataType, seed: int) -> Int64s:
-    """The column as 64-bit words, equal for equal values."""
+    """Return the column as 64-bit words, equal for equal values."""
     column = _cast(column, type_)
     if pa.types.is_floating(type_):
         numbers = np.asarray(column.cast(pa.float64()).fill_null(0.0)) + 0.0  # turns -0.0 into 0.0
@@ -253,5 +250,4 @@ def _words(column: pa.Array, type_: pa.DataType, seed: int) -> Int64s:
     else:
         places, data = np.arange(start, stop + 1) * (type_.bit_width // 8), words
     raw = np.frombuffer(data if data is not None and data.size else bytes(1), np.uint8)
-    hashes: Int64s = hashing.hash_bytes(places, raw, seed)
-    return hashes
+    return np.asarray(hashing.hash_bytes(places, raw, seed))
