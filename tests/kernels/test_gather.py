@@ -65,4 +65,4 @@ def test_oracle_texts(wide: bool) -> None:
     gather.gather_texts(addresses, texts, chunk, offset, ends, out.ctypes.data)
     raw = out.tobytes()
     wanted = [list(itertools.chain(*words))[p] for p in positions]
-    assert [raw[a:b].decode() for a, b in itertools.pairwise(ends)] == wanted
+    assert [raw[a:b].decode() for a, b in itertools.pairwise(ends.tolist())] == wanted

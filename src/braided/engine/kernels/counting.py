@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.engine.kernels.argument_types import FLAG, FLAGS, INTS, LONG, LONGS, TABLE
+from braided.engine.kernels.argument_types import FLAG, INTS, LONG, LONGS, TABLE
 from braided.engine.kernels.pointers import inlined, kernel
 
 NEVER = 1 << 62
@@ -77,11 +77,3 @@ def count_rows(hashes, checks, times, link, ranks, leaves, base, first, start, s
             leaves[oldest - base] = times[i]
             oldest = ranks[oldest - base, NEWER]
         ranks[i, TRAIL] = oldest
-
-
-@kernel((INTS, LONGS, LONGS, LONG, FLAGS))
-def inside_window(positions, now, leaves, base, keep):
-    """Clear `keep` where the row at a position has left its window at `now`."""
-    for n in range(positions.shape[0]):
-        if now[n] >= leaves[positions[n] - base]:
-            keep[n] = False

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import extending, njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from braided.engine.kernels.argument_types import LONG
 
+intrinsic: Any = extending.intrinsic  # as typed it asks callers for the typing context
 inlined = njit(nogil=True, inline="always", error_model="numpy")
 KERNELS: list[tuple[Any, tuple[Any, ...]]] = []  # all there are, each with its signatures
 

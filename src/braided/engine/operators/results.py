@@ -70,7 +70,7 @@ class Results:
 
     def _now(self, sides: Sequence[SideState], found: Positions) -> Int64s:
         rows = zip(self._combining.inputs, sides, found, strict=True)
-        times = [side.times_at(positions) for source, side, positions in rows if source.timed]
+        times = [side.columns.at("time", positions) for source, side, positions in rows if source.timed]
         return functools.reduce(np.maximum, times) if times else np.zeros(found.shape[1], np.int64)
 
     def _counted(
@@ -82,11 +82,11 @@ class Results:
         now = self._now(sides, found)
         keep = np.ones(found.shape[1], np.bool_)
         for source, side, positions in zip(self._combining.inputs, sides, found, strict=True):
-            if side.counted is not None:
-                side.counted.inside(positions, now, keep)
+            if side.window is not None:
+                keep &= now < side.columns.at("leaves", positions)
             floor_us = floors_us[self._query.names.index(source.name)]
             if floor_us > BOTTOMLESS_US:
-                keep &= side.times_at(positions) >= floor_us
+                keep &= side.columns.at("time", positions) >= floor_us
         return keep
 
     def _filtered(self, sides: Sequence[SideState], found: Positions) -> Bools | None:

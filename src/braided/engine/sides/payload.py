@@ -84,8 +84,7 @@ class Payload:
         if not self.chunks:
             return
         batch, dead = self.chunks[0].batch, first - self.chunks[0].start
-        worth_copying = dead > _MANY_ROWS or batch.nbytes > _SMALL_BYTES
-        if 2 * dead > batch.num_rows and worth_copying:
+        if 2 * dead > batch.num_rows and (dead > _MANY_ROWS or batch.nbytes > _SMALL_BYTES):
             with contextlib.suppress(pa.ArrowMemoryError, MemoryError):  # then dead rows stay a while longer
                 self.chunks = (Chunk(first, copied(batch.slice(dead))), *self.chunks[1:])
 
@@ -153,9 +152,10 @@ class Payload:
         """Gather texts; None if they are too long to be one array."""
         type_, where = self.schema.field(column).type, self._where(column)
         addresses, _, _, texts = where
-        offsets = np.empty(len(chunk) + 1, np.int64 if type_ in _WIDE_TEXTS else np.int32)
+        width = np.int64 if type_ in _WIDE_TEXTS else np.int32
+        offsets = np.empty(len(chunk) + 1, width)
         size = gather.text_offsets(addresses, chunk, offset, offsets)
-        if size > np.iinfo(offsets.dtype).max:
+        if size > np.iinfo(width).max:
             return None
         out = np.empty(size, np.int8)
         gather.gather_texts(addresses, texts, chunk, offset, offsets, out.ctypes.data)

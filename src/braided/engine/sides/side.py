@@ -22,12 +22,10 @@ import pyarrow as pa
 
 from braided.engine.kernels import counting, tables
 from braided.engine.kernels.index import UNLINKED, expired_prefix, last_fall
-from braided.engine.sides import counted
-from braided.engine.sides.columns import Allocate, Column, Columns, in_memory
-from braided.engine.sides.counted import Counted
+from braided.engine.sides.columns import CHECK, LEAVES, RANKS, Allocate, Column, Columns, in_memory
 from braided.engine.sides.index import Index
 from braided.engine.sides.payload import Chunk, Payload
-from braided.policies.arrays import Bools, Int32s, Int64s
+from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidValue
 from braided.query.windows import CountWindow
 
@@ -75,7 +73,7 @@ class Rows:
     def take(self, places: Int64s) -> Rows:
         """Return the rows at some places."""
         _, *arrays = vars(self).values()
-        picked = (None if values is None else values[places] for values in arrays)
+        picked: Any = (None if values is None else values[places] for values in arrays)
         return Rows(self.batch.take(pa.array(places)), *picked)
 
 
@@ -127,10 +125,9 @@ class SideState:
         scanned: bool = False,
         turned: int = 0,
     ) -> None:
-        self.name, self.turned = name, turned
-        self.columns = Columns([*columns, *(counted.COLUMNS if window else ())], allocate)
+        self.name, self.window, self.turned = name, window, turned
+        self.columns = Columns([*columns, *((CHECK, RANKS, LEAVES) if window else ())], allocate)
         self.index = Index(self.columns, scanned=scanned)
-        self.counted = Counted(window, self.columns) if window else None
         self.payload = Payload(schema)
         self.purges = "gone" in self.columns  # rows may go before their time, by key or group
         self.gone_rows = 0  # rows held that were purged or flushed
@@ -186,10 +183,6 @@ class SideState:
         table[tables.SCANNED], table[tables.ORDERED] = index.scanned, self.ordered
         table[tables.FLOOR] = self.floor_us
 
-    def times_at(self, positions: Int32s) -> Int64s:
-        """Return the event times of rows."""
-        return self.columns.at("time", positions)
-
     def seen(self, position: int) -> int:
         """Return how many rows before a position a probe may find."""
         return position - self.first - self.dead
@@ -234,8 +227,7 @@ class SideState:
         self.newest = int(rows.times[-1]) if fell < 0 else max(self.newest, int(rows.times.max()))
         self.since_scan += len(rows)
         self.index.insert(start, stop)
-        if self.counted is not None:
-            self.counted.enter(start, stop)
+        self._count(start, stop)
 
     def undo(self, mark: Mark) -> None:
         """Take back the rows appended since the mark."""
@@ -243,8 +235,7 @@ class SideState:
         self.payload.chunks = mark.chunks
         self.columns.count = mark.count
         self.newest, self.fell, self.since_scan = mark.newest, mark.fell, mark.since_scan
-        if self.counted is not None:
-            self.counted.enter(self.first, self.count)
+        self._count(self.first, self.count)
 
     # rows go
 
@@ -274,10 +265,10 @@ class SideState:
         first, lasting, by_time = self.first, self.columns.held(self._lifetime), self._lifetime == "time"
         in_order = by_time and self.ordered
         passed = int(lasting.searchsorted(oldest)) if in_order else expired_prefix(lasting, oldest)
-        if self.counted is not None:  # what left its window has left it for every time to come
+        if self.window is not None:  # what left its window has left it for every time to come
             passed += expired_prefix(self.columns.held("leaves")[passed:], counting.NEVER)
         forgotten = self.forget(range(first, first + passed), Reason.EXPIRE)
-        in_order = by_time and self.ordered and self.counted is None
+        in_order = by_time and self.ordered and self.window is None
         if not in_order and self.since_scan > self.rows // 2:
             forgotten += self.forget(self.ended(oldest), Reason.EXPIRE)
             self.since_scan = 0
@@ -287,7 +278,7 @@ class SideState:
     def ended(self, oldest: int) -> Int64s:
         """Return the positions of rows older than `oldest` (or ended), out of a count window, or gone."""
         dead = self.columns.held(self._lifetime) < oldest
-        if self.counted is not None:
+        if self.window is not None:
             dead |= self.columns.held("leaves") != counting.NEVER
         if self.purges:
             dead |= self.columns.held("gone")
@@ -350,8 +341,18 @@ class SideState:
         self.gone_rows = int(np.count_nonzero(self.columns.held("gone"))) if self.purges else 0
         self.fell = last_fall(self.columns.held("time"), BOTTOMLESS_US)
         self.index.rebuild(self.rows)
-        if self.counted is not None:
-            self.counted.enter(self.first, self.count)
+        self._count(self.first, self.count)
+
+    def _count(self, start: int, stop: int) -> None:
+        """Count linked rows in the side's count window: what pushes others out, in order of time.
+
+        After rows were taken back or got new positions, all rows held are counted again: those that were
+        forgotten had left the window and are older than all that are inside, so they count for none of them.
+        """
+        if self.window is not None:
+            c, per_key = self.columns, self.window.per == "key"
+            arrays = c["hash"], c["check"], c["time"], c["link"], c["ranks"], c["leaves"]
+            counting.count_rows(*arrays, c.base, c.first, start, stop, self.window.rows, per_key)
 
     def _make_room(self, rows: int) -> None:
         if self.count + rows > _MAX_POSITION:
