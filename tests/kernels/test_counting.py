@@ -47,3 +47,10 @@ def test_oracle_windows_of_a_stream_or_key(per_key: bool, size: int, seed: int) 
         counting.count_rows(*arrays, base, base, base + start, base + stop, size, per_key)
         wanted = leaves(times[:stop].tolist(), keys[:stop].tolist(), size, per_key=per_key)
         assert left[:stop].tolist() == wanted
+
+
+def test_a_row_is_inside_until_the_time_it_leaves() -> None:
+    left = np.array([5, counting.NEVER, 7])
+    keep = np.ones(4, np.bool_)
+    counting.inside_window(np.array([10, 10, 11, 12]), np.array([4, 5, 99, 7]), left, 10, keep)
+    assert keep.tolist() == [True, False, True, False]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.engine.kernels.argument_types import FLAG, INTS, LONG, LONGS, TABLE
+from braided.engine.kernels.argument_types import FLAG, FLAGS, INTS, LONG, LONGS, TABLE
 from braided.engine.kernels.pointers import inlined, kernel
 
 NEVER = 1 << 62
@@ -49,17 +49,16 @@ def count_rows(hashes, checks, times, link, ranks, leaves, base, first, start, s
 
     `checks` is a second hash of the key, so that two keys are not taken for one.
     """
-    older_of = np.full(stop - start, -1, np.int64)
     for p in range(start, stop):
         i = p - base
         older = _older_of_key(hashes, checks, link, base, first, p) if per_key else p - 1
         ranks[i, ORDINAL] = 1
         ranks[i, NEWER] = -1
+        ranks[i, TRAIL] = older  # until the last loop
         leaves[i] = NEVER
         if older >= first:
             ranks[i, ORDINAL] = ranks[older - base, ORDINAL] + 1
             ranks[older - base, NEWER] = p
-            older_of[p - start] = older
     for p in range(stop - 1, start - 1, -1):  # rows with the same time share the rank of the last of them
         i = p - base
         newer = ranks[i, NEWER] - base
@@ -67,9 +66,9 @@ def count_rows(hashes, checks, times, link, ranks, leaves, base, first, start, s
         ranks[i, RANK] = ranks[newer, RANK] if tied else ranks[i, ORDINAL]
     for p in range(start, stop):
         i = p - base
-        older = older_of[p - start]
+        older = ranks[i, TRAIL]
         oldest = p
-        if older >= 0:
+        if older >= first:
             oldest = ranks[older - base, TRAIL]
             if oldest < first:  # expired by its time while still inside: the next one held follows
                 oldest = _oldest_of_key(hashes, checks, link, base, first, older) if per_key else first
@@ -77,3 +76,11 @@ def count_rows(hashes, checks, times, link, ranks, leaves, base, first, start, s
             leaves[oldest - base] = times[i]
             oldest = ranks[oldest - base, NEWER]
         ranks[i, TRAIL] = oldest
+
+
+@kernel((INTS, LONGS, LONGS, LONG, FLAGS))
+def inside_window(positions, now, leaves, base, keep):
+    """Clear `keep` where the row at a position has left its window at `now`."""
+    for n in range(positions.shape[0]):
+        if now[n] >= leaves[positions[n] - base]:
+            keep[n] = False

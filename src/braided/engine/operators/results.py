@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.kernels.counting import inside_window
 from braided.engine.operators import predicate
 from braided.engine.operators.combining import Combining, only
 from braided.engine.operators.layout import Layout, Output
@@ -83,7 +84,7 @@ class Results:
         keep = np.ones(found.shape[1], np.bool_)
         for source, side, positions in zip(self._combining.inputs, sides, found, strict=True):
             if side.window is not None:
-                keep &= now < side.columns.at("leaves", positions)
+                inside_window(positions, now, side.columns["leaves"], side.columns.base, keep)
             floor_us = floors_us[self._query.names.index(source.name)]
             if floor_us > BOTTOMLESS_US:
                 keep &= side.columns.at("time", positions) >= floor_us
