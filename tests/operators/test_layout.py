@@ -56,7 +56,7 @@ def test_an_operator_is_keyed_by_what_its_inputs_share() -> None:
     assert key_format_of(query, ("a", "b"), known.values()).exact
     assert not key_format_of(query, (("a", "b"), "c"), known.values()).exact
     text = next(a for a in query.graph.attributes if ("c", "s") in a)
-    assert attribute_format(text, known.values()).kinds == ("text",)
+    assert attribute_format(text, known.values()).types == (pa.large_string(),)
 
 
 def test_result_columns_are_named_by_stream_or_as_asked_for() -> None:

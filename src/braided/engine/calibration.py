@@ -142,9 +142,8 @@ class Trial:
 def random_rows(rng: np.random.Generator, rows: int, keys: int, *, start: int = 0) -> Rows:
     """Rows with random keys, one per unit of time from `start` on."""
     numbers = rng.integers(0, keys, rows)
-    hashes = np.empty(rows, np.int64)
-    hash_words(numbers, hashes)
-    return Rows(pa.record_batch({"k": numbers}), hashes, np.arange(start, start + rows, dtype=np.int64))
+    times = np.arange(start, start + rows, dtype=np.int64)
+    return Rows(pa.record_batch({"k": numbers}), hash_words(numbers), times)
 
 
 def _insert_ns(rng: np.random.Generator) -> float:

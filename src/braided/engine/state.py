@@ -71,7 +71,7 @@ class Held:
     def schema(self) -> pa.Schema:
         """Stored columns, and behind them which rows have a key, where rows without are kept."""
         schema = self.side.payload.schema
-        return schema.append(_LINKED) if self.side.counted is not None else schema
+        return schema.append(_LINKED) if self.side.window is not None else schema
 
     @property
     def new(self) -> Sequence[Rows]:
@@ -84,7 +84,7 @@ class Held:
     def batches(self) -> list[pa.RecordBatch]:
         """All rows that have not been forgotten."""
         pieces = [*self.side.contents(), *self.waiting]
-        if self.side.counted is None:
+        if self.side.window is None:
             return [rows.batch for rows in pieces]
         return [
             pa.RecordBatch.from_arrays([*rows.batch.columns, pa.array(_linked(rows))], schema=self.schema)

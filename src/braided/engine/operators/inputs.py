@@ -51,7 +51,7 @@ class Input:
     def times_of(self, stream: str, side: SideState, positions: Int32s) -> Int64s:
         """The times of a component of some rows."""
         if self.leaf:
-            return side.times_at(positions)
+            return side.columns.at("time", positions)
         return np.asarray(side.payload.gather(positions, [self.times[stream]])[0].to_numpy())
 
     def key(self, graph: JoinGraph, attributes: Sequence[Attribute]) -> list[int]:

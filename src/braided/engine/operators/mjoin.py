@@ -278,9 +278,8 @@ class FlatJoin:
 
 def _lots(side: SideState, buffer: Buffer, start: int) -> Int64s:
     """What the rows of a buffer draw."""
-    out = np.empty(buffer.rows, np.int64)
-    lots(*(side.columns.between(c, buffer.start, buffer.stop) for c in ("hash", "time")), start, out)
-    return out
+    rows = (side.columns.between(c, buffer.start, buffer.stop) for c in ("hash", "time"))
+    return np.asarray(lots(*rows, start))
 
 
 def _lot_of_share(lots: Int64s, share: float, start: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.kernels.counting import inside_window
 from braided.engine.operators import predicate
 from braided.engine.operators.combining import Combining, only
 from braided.engine.operators.layout import Layout, Output
@@ -70,7 +71,7 @@ class Results:
 
     def _now(self, sides: Sequence[SideState], found: Positions) -> Int64s:
         rows = zip(self._combining.inputs, sides, found, strict=True)
-        times = [side.times_at(positions) for source, side, positions in rows if source.timed]
+        times = [side.columns.at("time", positions) for source, side, positions in rows if source.timed]
         return functools.reduce(np.maximum, times) if times else np.zeros(found.shape[1], np.int64)
 
     def _counted(
@@ -82,11 +83,11 @@ class Results:
         now = self._now(sides, found)
         keep = np.ones(found.shape[1], np.bool_)
         for source, side, positions in zip(self._combining.inputs, sides, found, strict=True):
-            if side.counted is not None:
-                side.counted.inside(positions, now, keep)
+            if side.window is not None:
+                inside_window(positions, now, side.columns["leaves"], side.columns.base, keep)
             floor_us = floors_us[self._query.names.index(source.name)]
             if floor_us > BOTTOMLESS_US:
-                keep &= side.times_at(positions) >= floor_us
+                keep &= side.columns.at("time", positions) >= floor_us
         return keep
 
     def _filtered(self, sides: Sequence[SideState], found: Positions) -> Bools | None:

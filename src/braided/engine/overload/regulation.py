@@ -172,9 +172,8 @@ def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64
     """A number for each row; those with the smallest are let in."""
     if arrival is None:
         return np.zeros(0, np.int64)
-    out = np.empty(len(arrival.rows), np.int64)
-    lots(arrival.rows.hashes, arrival.rows.times, first_lot(seed, batch * 64 + stream), out)
-    return out
+    start = first_lot(seed, batch * 64 + stream)
+    return np.asarray(lots(arrival.rows.hashes, arrival.rows.times, start))
 
 
 def _drawn(draws: Sequence[Int64s], budget: int) -> tuple[int, ...]:

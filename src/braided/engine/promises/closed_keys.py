@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from braided.engine.kernels import closing
 from braided.engine.promises.key_sets import MAX_RANK, MIN_RANK, Intervals, KeyTable, Pairs
@@ -46,7 +47,7 @@ class ClosedKeys:
         self._put_together()
         later._main, later._young = self._main, self._young
         later.upto, later.since, later.count = self.upto, self.since, self.count
-        if self._keys.ordered and "unsigned" in keys.kinds and "unsigned" not in self._keys.kinds:
+        if self._keys.ordered and pa.uint64() in keys.types and pa.uint64() not in self._keys.types:
             later._main, later._young = (type(s)(s.a ^ _SIGN, s.b ^ _SIGN) for s in (self._main, self._young))
             later.upto = self.upto ^ MIN_RANK if self.upto >= 0 else NO_RANK
             later.since = NO_RANK_ABOVE if self.since > MAX_RANK else max(0, self.since) ^ MIN_RANK

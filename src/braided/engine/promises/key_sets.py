@@ -137,10 +137,11 @@ class KeyTable:
         """Enter keys with a state; how many had another before."""
         most = 2 * (self._used + len(hashes))
         if most > 1 << self._bits:
-            old = self._hashes, self._checks, self._states
+            entered = {known: self.having(known) for known in (closing.CLOSED, closing.FORGOTTEN)}
             self._bits = most.bit_length() + 1
             self._make()
-            closing.move(*old, *self._table)
+            for known, keys in entered.items():
+                closing.set_states(*self._table, *keys, np.int8(known))
         new, changed = closing.set_states(*self._table, hashes, checks, np.int8(state))
         self._used += new
         return int(changed)

@@ -178,7 +178,7 @@ class Arena:
             what: [self._file_of(array), len(array), array.dtype.str, _sum(what, array, numbers)]
             for what, array in arrays_of(side).items()
         }
-        chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
+        chunks = [self._chunk(side.name, chunk) for chunk in side.payload.chunks]
         return {"side": numbers, "arrays": arrays, "chunks": chunks}
 
     def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
