@@ -135,7 +135,7 @@ class PacedSpilling(Spilling):
         self.paced = PacedSpill(host.query.memory.directory, clock, costs)
         super().__init__(host, self.paced)
         if managed:
-            self.phase = Managed(self.disk, self.tree, self.merges.room_bytes)
+            self.phase = Managed(self.disk, self.tree)
         self.phase.along = (self.phase.along or managed) and along
         self.stored = 0  # rows that arrived at any operator
 

@@ -21,10 +21,10 @@ _log = logging.getLogger("braided.memory")
 
 
 class DiskPhase:
-    """Decides merges for one join; `room_bytes` is what may be merged at a time."""
+    """Decides merges for one join."""
 
-    def __init__(self, disk: Disk, tree: Tree, room_bytes: float) -> None:
-        self._disk, self._tree, self._room_bytes = disk, tree, room_bytes
+    def __init__(self, disk: Disk, tree: Tree) -> None:
+        self._disk, self._tree = disk, tree
         self.memory = disk.memory
         self.along = self.memory.flush == "adaptive-global" and self.memory.state_manager
         self._rate = self.memory.disk_rate or _FIRST_RATE
@@ -33,7 +33,7 @@ class DiskPhase:
     @property
     def owing(self) -> bool:
         """Whether there may be something to merge."""
-        return any(owed.any() for owed in self._disk.owed) or (self.along and any(self._disk.generations))
+        return bool(self._disk.owed.any()) or (self.along and any(self._disk.generations))
 
     def measured(self, rows: int, seconds: float) -> None:
         """A merge of this many rows took this long."""
@@ -50,7 +50,7 @@ class DiskPhase:
     def decision(self, *, idle: bool) -> Decision:
         """What the policy says; an idle batch leaves all time and memory to merges."""
         plan = [self.groups(o, with_rows=False) for o in self._tree.operators]
-        room = self._room_bytes / self._disk.statistics.mean_row_bytes
+        room = self._disk.room_bytes / self._disk.statistics.mean_row_bytes
         setting = Setting(self.memory.interval_s, self._rate, room, self.memory.memory_weight)
         if idle:
             setting = dataclasses.replace(setting, buffer_rows=math.inf, memory_weight=0.0)

@@ -33,10 +33,10 @@ from braided.engine.sides.freeing import free_at_once, give_back
 from braided.engine.sides.groups import group_of
 from braided.engine.sides.side import Rows, SideState
 from braided.engine.spill import saving
-from braided.engine.spill.disk import Disk, all_inputs
-from braided.engine.spill.disk_merges import DiskMerges
+from braided.engine.spill.disk import Disk
 from braided.engine.spill.disk_phase import DiskPhase
 from braided.engine.spill.files import Piece, Store
+from braided.engine.spill.merging import Merges
 from braided.engine.state import EngineState
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.flush import registry
@@ -76,7 +76,7 @@ class Spilling(Feature):
         assert host.query.memory is not None
         self.memory, self.tree = host.query.memory, host.tree
         self.disk = Disk(host, host.site.store if store is None else store)
-        self.merges = DiskMerges(self.disk, host)
+        self.merges = Merges(self.disk, host)
         free_at_once()
         self.defers = self.memory.defer is not False  # or rows were restored that may owe something
         if self.defers and host.query.emit_punctuations:
@@ -84,7 +84,7 @@ class Spilling(Feature):
                 "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
                 "are out, and with defer they may wait on disk"
             )
-        self.phase = DiskPhase(self.disk, self.tree, self.merges.room_bytes)
+        self.phase = DiskPhase(self.disk, self.tree)
         self.read_rows = 0
         self._free = 0.0  # bytes that were freed since memory was given back
         self._tasks: Tasks = {}
@@ -198,11 +198,10 @@ class Spilling(Feature):
                     chosen[group] = True
                     room -= sizes[group]
             if chosen.any():
-                back = self.merges.read(operator, chosen, with_memory=False)
+                back = self.disk.read(operator, chosen, with_memory=False)
                 for child, (rows, _) in zip(operator.node, back, strict=True):
                     self.tree.sides[child].append(rows)
-                for group in np.flatnonzero(chosen).tolist():
-                    self.disk.drop(operator.number, group)
+                self.disk.drop(operator.number, chosen)
 
     # steps
 
@@ -236,7 +235,7 @@ class Spilling(Feature):
         for operator in self.tree.operators:
             for groups in self.merges.parts(operator, self.disk.generations[operator.number].groups):
                 yield {operator.number: _Task(groups, with_memory=True, last=True)}
-            self.disk.forget(operator, all_inputs(operator, np.ones(1 << self.disk.bits, np.bool_)))
+            self.disk.forget(operator, np.ones(1 << self.disk.bits, np.bool_))
         self.disk.store.close()
 
     def begin(self, step: Step) -> None:
@@ -277,7 +276,7 @@ class Spilling(Feature):
             if task.leaves:
                 self._write_all(which, task)
             for groups in self.merges.parts(which, task.groups) if task.with_memory else [task.groups]:
-                yield from self.merges.across(which, groups, with_memory=task.with_memory)
+                yield from self.merges.merge(which, groups, with_memory=task.with_memory)
 
     def commit(self, step: Step) -> None:
         """What the step merged has met."""
@@ -285,16 +284,13 @@ class Spilling(Feature):
         for number, task in self._tasks.items():
             operator = self.tree.operators[number]
             if task.rewritten is not None:
-                for group in np.flatnonzero(task.rewritten).tolist():
-                    disk.drop(number, group)
+                disk.drop(number, task.rewritten)
             if task.pieces:
-                disk.flushed(operator, all_inputs(operator, task.groups), task.pieces)
-            for group in np.flatnonzero(task.groups).tolist():
-                disk.meet(number, group)
-                if task.last:
-                    disk.drop(number, group)
+                disk.flushed(operator, task.groups, task.pieces)
+            disk.meet(number, task.groups)
             if task.last:
-                disk.forget(operator, all_inputs(operator, task.groups))
+                disk.drop(number, task.groups)
+                disk.forget(operator, task.groups)
         if any(task.settles for task in self._tasks.values()):
             disk.drop_dead(self._began_us)
             self.defers = self.memory.defer is not False
@@ -331,9 +327,9 @@ class Spilling(Feature):
         """Write the rows in memory of a task's groups; where there are many pieces, all rows as one."""
         crowded = self.disk.generations[operator.number].crowded(_MOST_PIECES)
         task.rewritten = task.groups & crowded
-        task.pieces = self.disk.write(operator, all_inputs(operator, task.groups & ~crowded))
+        task.pieces = self.disk.write(operator, task.groups & ~crowded)
         if task.rewritten.any():
-            read = self.merges.read(operator, task.rewritten, with_memory=True)
+            read = self.disk.read(operator, task.rewritten, with_memory=True)
             rewritten = self.disk.write_rows(operator, [rows for rows, _ in read])
             task.pieces = [of_input | more for of_input, more in zip(task.pieces, rewritten, strict=True)]
 
@@ -342,7 +338,7 @@ class Spilling(Feature):
         for operator in self.tree.operators:
             generations = self.disk.generations[operator.number]
             if generations:
-                self.disk.flush(operator, all_inputs(operator, generations.groups))
+                self.disk.flush(operator, generations.groups)
             owing = generations.groups if self.memory.one_sided else generations.owing
             for groups in self.merges.parts(operator, owing):
                 yield {operator.number: _Task(groups, with_memory=False)}

@@ -81,11 +81,6 @@ class GroupStatistics:
         none = np.zeros(1 << self._bits)
         return np.array([none if s is None else rows_by_group(s, self._bits) for s in sides], np.float64)
 
-    def bytes_of(self, operator: Operator, rows: Any) -> Floats:
-        """About how many bytes groups take in memory, of rows by input and group."""
-        found: Floats = np.array([self.row_bytes[child] for child in operator.node]) @ rows
-        return found
-
     def groups(self, operator: Operator, disk_rows: Floats, owed: Floats, *, with_rows: bool) -> Groups:
         """What is known of an operator's groups; `with_rows` also of their rows in memory."""
         counts = self.of[operator.number]

@@ -20,23 +20,92 @@ Where inputs are flushed one by one, there are no generations: a row is in memor
 departure. A combination was found there if all its rows were at some time: if the latest arrival is before
 the first departure. A merge takes all rows of a group, on disk and in memory; of all their combinations it
 leaves out these, and those whose rows had all arrived before an earlier merge.
+
+A merge reads whole groups, as many at a time as there is room for. A group that is larger than that is merged
+slice by slice, by the bits of the hash behind those of the group: rows of one key are in one slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from braided.engine.kernels.tables import FIRST, SEEN
+from braided.engine.features import Host
+from braided.engine.kernels.tables import FIRST
 from braided.engine.operators.mjoin import Positions
+from braided.engine.operators.operator import Operator
 from braided.engine.operators.search import Search
-from braided.engine.sides.groups import groups_at
+from braided.engine.operators.tree import Found
+from braided.engine.sides.columns import BORN, ENDS
+from braided.engine.sides.groups import group_of, groups_at
 from braided.engine.sides.side import SideState
-from braided.policies.arrays import Int64s
+from braided.engine.spill.disk import Disk
+from braided.policies.arrays import Bools, Int64s
 from braided.query.bounds import Bounds
 
-_Ranges = tuple[list[int], list[int]]  # by input: from where, and up to where
+_PIECE_ROWS = 1 << 17
+_Range = tuple[int, list[int], list[int]]  # driver; by input: from where, and up to where
+
+
+class Merges:
+    """Merges of one join; how many there were, of how many rows, and how long they took."""
+
+    def __init__(self, disk: Disk, host: Host) -> None:
+        self._disk, self._tree, self._clock = disk, host.tree, host.site.clock
+        self._shuffle = np.random.default_rng(host.query.tuning.seed)
+        self.number = 0
+        self.rows, self.seconds = 0, 0.0  # since they were last set to nothing
+
+    def parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
+        """Some groups, as many at a time as may be merged together."""
+        sizes = self._disk.bytes_in_memory(operator)
+        part, size = np.zeros_like(groups), 0.0
+        for group in np.flatnonzero(groups).tolist():
+            if part.any() and size + sizes[group] > self._disk.room_bytes:
+                yield part
+                part, size = np.zeros_like(groups), 0.0
+            part[group] = True
+            size += sizes[group]
+        if part.any():
+            yield part
+
+    def merge(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[Found]:
+        """The combinations across generations of some groups, in random order.
+
+        With `with_memory` rows in memory are the latest generation.
+        """
+        began, disk = self._clock(), self._disk
+        inputs = disk.read(operator, groups, with_memory=with_memory)
+        self.rows += sum(len(rows) for rows, _ in inputs)
+        slices = int(disk.bytes_in_memory(operator)[groups].sum() / disk.room_bytes).bit_length()
+        for number in range(1 << slices):
+            sides, numbers = [], []
+            for source, (rows, of_rows) in zip(self._tree.of_inputs(operator), inputs, strict=True):
+                chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
+                columns = [c for c in (ENDS, BORN) if c.name in source.columns]
+                side = SideState(source.name, source.payload.schema, columns, turned=disk.bits + slices)
+                side.append(rows.pick(chosen))
+                sides.append(side)
+                numbers.append(of_rows[chosen])
+            for positions in self._owed(operator, sides, numbers):
+                self.seconds += self._clock() - began
+                yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])
+                began = self._clock()
+        self.number += 1
+        self.seconds += self._clock() - began
+
+    def _owed(
+        self, operator: Operator, sides: Sequence[SideState], numbers: Sequence[Int64s]
+    ) -> Iterator[Positions]:
+        """The combinations that some rows owe each other, by the numbers of their generations."""
+        if self._disk.memory.one_sided:
+            met = self._disk.met[operator.number]
+            return apart(operator.bounds, sides, numbers, met, self._disk.bits, _PIECE_ROWS)
+        generations = np.unique(np.concatenate(numbers))
+        ends = [np.searchsorted(of_rows, generations, side="right").tolist() for of_rows in numbers]
+        starts = [[0] * len(sides), *map(list, zip(*ends, strict=True))]
+        return across(operator.bounds, sides, starts, _PIECE_ROWS)
 
 
 def across(
@@ -46,11 +115,9 @@ def across(
 
     The sides have indexes, and hold nothing else. A piece has up to half as many rows again as `most_rows`.
     """
-    search = _Ranged(bounds, sides, most_rows)
-    for g in range(1, len(starts) - 1):
-        for driver, (low, high) in _ranges(starts[0], starts[g], starts[g + 1]):
-            yield from search.found(driver, low, high)
-    yield from search.rest()
+    generations = range(1, len(starts) - 1)
+    ranges = (r for g in generations for r in _ranges(starts[0], starts[g], starts[g + 1]))
+    return _combinations(bounds, sides, ranges, most_rows)
 
 
 def apart(
@@ -65,57 +132,48 @@ def apart(
 
     `departed` tells by input when each row left memory; `merged` by group when all of its rows last met.
     """
-    search = _Ranged(bounds, sides, most_rows)
-    whole = [0] * len(sides), [side.count for side in sides]
-    for found in (*search.found(0, *whole), *search.rest()):
-        born = np.max([side.columns.at("born", at) for side, at in zip(sides, found, strict=True)], axis=0)
-        left = np.min([gone[at] for gone, at in zip(departed, found, strict=True)], axis=0)
-        owed = (born >= left) & (born > merged[groups_at(sides[0], found[0], bits)])
+    whole = 0, [0] * len(sides), [side.count for side in sides]
+    for positions in _combinations(bounds, sides, [whole], most_rows):
+        born = np.max([s.columns.at("born", at) for s, at in zip(sides, positions, strict=True)], axis=0)
+        left = np.min([gone[at] for gone, at in zip(departed, positions, strict=True)], axis=0)
+        owed = (born >= left) & (born > merged[groups_at(sides[0], positions[0], bits)])
         if owed.any():
-            yield np.ascontiguousarray(found[:, owed])
+            yield np.ascontiguousarray(positions[:, owed])
 
 
-def _ranges(begin: Sequence[int], old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, _Ranges]]:
+def _ranges(begin: Sequence[int], old: Sequence[int], new: Sequence[int]) -> Iterator[_Range]:
     """Which rows meet, driver by driver: of input i positions begin[i]..old[i] are old, ..new[i] new."""
     last = len(begin) - 1
     for driver in range(last):
         low = [*begin[:driver], old[driver], *begin[driver + 1 :]]
-        yield driver, (low, [*new[: driver + 1], *old[driver + 1 :]])
+        yield driver, low, [*new[: driver + 1], *old[driver + 1 :]]
     for first_old in range(last):
         low = [*old[:first_old], *begin[first_old:last], old[last]]
-        yield last, (low, [*new[:first_old], old[first_old], *new[first_old + 1 :]])
+        yield last, low, [*new[:first_old], old[first_old], *new[first_old + 1 :]]
 
 
-class _Ranged:
-    """Looks for combinations of ranges of rows; small pieces are put together."""
-
-    def __init__(self, bounds: Bounds, sides: Sequence[SideState], most_rows: int) -> None:
-        self._kernel = Search(bounds.matrix)
-        self._out = np.empty((len(sides), most_rows), np.int32)
-        self._held: list[Positions] = []
-        self._rows = 0
-        for side, row in zip(sides, self._kernel.sides, strict=True):
-            side.describe(row, side.count)
-
-    def found(self, driver: int, low: list[int], high: list[int]) -> Iterator[Positions]:
-        """The combinations of a driver's rows with some ranges of the others; few partners first."""
-        if not all(a < b for a, b in zip(low, high, strict=True)):
-            return
-        self._kernel.sides[:, FIRST] = low
-        inputs = len(low)
-        partners = sorted((p for p in range(inputs) if p != driver), key=lambda p: high[p] - low[p])
-        orders, rations = self._kernel.plans()
-        orders[driver] = driver, *partners
-        segment = np.zeros((1, SEEN + inputs), np.int64)
-        segment[0] = driver, low[driver], high[driver], *high
-        for many, _, _ in self._kernel.run(segment, orders, rations, self._out):
-            self._held.append(self._out[:, :many].copy())
-            self._rows += many
-            if 2 * self._rows >= self._out.shape[1]:
-                yield from self.rest()
-
-    def rest(self) -> Iterator[Positions]:
-        """What was found and not handed out yet."""
-        if self._rows:
-            yield np.concatenate(self._held, axis=1)
-        self._held, self._rows = [], 0
+def _combinations(
+    bounds: Bounds, sides: Sequence[SideState], ranges: Iterable[_Range], most_rows: int
+) -> Iterator[Positions]:
+    """The combinations of a driver's rows with ranges of the others, few partners first; in large pieces."""
+    kernel, out = Search(bounds.matrix), np.empty((len(sides), most_rows), np.int32)
+    for side, row in zip(sides, kernel.sides, strict=True):
+        side.describe(row, side.count)
+    pieces: list[Positions] = []
+    rows = 0
+    for driver, low, high in ranges:
+        sizes = np.subtract(high, low)
+        if not (sizes > 0).all():
+            continue
+        kernel.sides[:, FIRST] = low
+        orders, rations = kernel.plans()
+        orders[driver] = driver, *(p for p in np.argsort(sizes, kind="stable") if p != driver)
+        segment = np.array([[driver, low[driver], high[driver], *high]], np.int64)
+        for many, _, _ in kernel.run(segment, orders, rations, out):
+            pieces.append(out[:, :many].copy())
+            rows += many
+            if 2 * rows >= most_rows:
+                yield np.concatenate(pieces, axis=1)
+                pieces, rows = [], 0
+    if rows:
+        yield np.concatenate(pieces, axis=1)

@@ -11,9 +11,8 @@ from braided.engine.operators.operator import Operator
 from braided.engine.sides.side import Rows
 from braided.engine.spill.disk import Disk
 from braided.engine.spill.files import LastingStore, by_numbers, numbered
-from braided.engine.spill.generations import Generation
+from braided.engine.spill.generations import Generations, Stored
 from braided.engine.state import EngineState, Table
-from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.errors import InvalidValue
 from braided.query.memory import Memory
 
@@ -32,22 +31,19 @@ def save(disk: Disk, state: EngineState) -> dict[str, Any]:
         "lineage": disk.memory.lineage,
         "groups": 1 << disk.bits,
         "on_disk": any(disk.generations),
-        "owed": [owed.tolist() for owed in disk.owed],
+        "owed": disk.owed.tolist(),
         **disk.statistics.save(),
     }
     if isinstance(disk.store, LastingStore):
         numbers["began"] = disk.statistics.began
-        numbers["pieces"] = [
-            [[group, [[disk.store.place(p) for p in i] for i in g.pieces], g.number] for group, g in several]
-            for several in disk.generations
-        ]
+        numbers["pieces"] = [_places(disk.store, generations) for generations in disk.generations]
         return numbers
     for number, generations in enumerate(disk.generations):
         for place in range(len(generations.rows)):
-            several = [(g.number, p) for _, g in generations for p in g.pieces[place]]
-            if several:
-                read = disk.store.read(p for _, p in several)
-                batches = [numbered(read[piece], of) for of, piece in several]
+            here = [s for _, s in generations if s.place == place]
+            read = disk.store.read(s.piece for s in here)
+            batches = [numbered(read[s.piece], s.number) for s in here]
+            if batches:
                 state.parts[f"{_PREFIX}{number}/{place}"] = Table(batches[0].schema, batches)
     return numbers
 
@@ -65,17 +61,21 @@ def load(disk: Disk, operators: Sequence[Operator], state: EngineState, numbers:
     store: Any = disk.store
     for generations, groups in zip(disk.generations, numbers.get("pieces", ()), strict=False):
         for group, inputs, number in groups:
-            pieces = tuple(tuple(store.found(p) for p in of_input) for of_input in inputs)
-            generations.put(group, Generation(number, pieces))
+            for place, pieces in enumerate(inputs):
+                for piece in pieces:
+                    generations.put(group, Stored(number, place, store.found(piece)))
     by_generation: dict[tuple[int, int], dict[int, Rows]] = {}
     for name, part in parts.items():
         which, place = map(int, name.removeprefix(_PREFIX).split("/"))
         for number, rows in by_numbers(part.batches):
             by_generation.setdefault((number, which), {})[place] = rows
-    for (number, which), inputs in sorted(by_generation.items()):
-        _put_back(disk, operators[which], number, inputs)
-    for owed, was in zip(disk.owed, numbers["owed"], strict=True):
-        owed[:] = was if len(was) == len(owed) else owed
+    for (number, which), of_inputs in sorted(by_generation.items()):
+        operator = operators[which]
+        pieces = disk.write_rows(operator, map(of_inputs.get, range(len(operator.node))))
+        disk.add(which, number, pieces)
+    owed = np.array(numbers["owed"])
+    if owed.shape == disk.owed.shape:
+        disk.owed = owed
 
 
 def check(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool) -> None:
@@ -94,11 +94,10 @@ def check(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool)
         )
 
 
-def _put_back(disk: Disk, operator: Operator, number: int, inputs: Mapping[int, Rows]) -> None:
-    """Write one generation's rows of an operator to disk."""
-    pieces = disk.write_rows(operator, map(inputs.get, range(len(operator.node))))
-    generations = disk.generations[operator.number]
-    before = generations.rows.astype(np.float64)
-    generations.add(number, pieces)
-    more = generations.rows - before
-    disk.owed[operator.number] += owed_after_flush(before, more, np.ones(more.shape[1]))
+def _places(store: LastingStore, generations: Generations) -> list[list[Any]]:
+    """By group and generation: where its pieces lie, by input."""
+    places: dict[tuple[int, int], list[list[Any]]] = {}
+    for group, stored in generations:
+        inputs = places.setdefault((group, stored.number), [[] for _ in generations.rows])
+        inputs[stored.place].append(store.place(stored.piece))
+    return [[group, inputs, number] for (group, number), inputs in places.items()]
