@@ -35,15 +35,23 @@ class KeySet:
         """How many entries are stored."""
         return len(self.a)
 
-    def union(self, other: Self) -> Self:
-        """Members of either."""
-        if not len(other):
-            return self
-        return self.of(np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b]))
+    def plus(self, a: Int64s, b: Int64s) -> Self:
+        """With more members."""
+        return self.of(np.concatenate([self.a, a]), np.concatenate([self.b, b])) if len(a) else self
+
+    def has(self, a: Int64s, b: Int64s) -> Bools:
+        """Which keys are members."""
+        out = np.zeros(len(a), np.bool_)
+        if len(self):
+            self._mark(a, b, out)
+        return out
 
     @classmethod
     def of(cls, a: Int64s, b: Int64s) -> Self:
         """Entries in any order, some perhaps twice."""
+        raise NotImplementedError
+
+    def _mark(self, a: Int64s, b: Int64s, out: Bools) -> None:
         raise NotImplementedError
 
 
@@ -68,23 +76,24 @@ class Intervals(KeySet):
         """How many ranks are members."""
         return int((self.b - self.a + 1).sum())
 
-    def mark(self, ranks: Int64s, _: Int64s, out: Bools) -> None:
-        """Set what is a member to true."""
-        if len(self):
-            closing.in_intervals(self.a, self.b, ranks, out)
-
-    def minus(self, other: Self) -> Self:
-        """Members of this one alone; all of the other's are members here."""
-        if not len(other):
-            return self
-        lows = np.sort(np.concatenate([self.a, other.b + 1]))
-        highs = np.sort(np.concatenate([self.b, other.a - 1]))
-        return type(self)(lows[lows <= highs], highs[lows <= highs])
+    def minus(self, lows: Int64s, highs: Int64s) -> Self:
+        """Without some intervals or single ranks; each lies in one of the intervals here, or outside."""
+        inside = self.has(lows, highs)
+        gone = self.of(lows[inside], highs[inside])
+        return self._not_empty(
+            np.sort(np.concatenate([self.a, gone.b + 1])), np.sort(np.concatenate([self.b, gone.a - 1]))
+        )
 
     def between(self, low: int, high: int) -> Self:
         """Members from one rank to another."""
-        lows, highs = np.maximum(self.a, low), np.minimum(self.b, high)
-        return type(self)(lows[lows <= highs], highs[lows <= highs])
+        return self._not_empty(np.maximum(self.a, low), np.minimum(self.b, high))
+
+    @classmethod
+    def _not_empty(cls, lows: Int64s, highs: Int64s) -> Self:
+        return cls(lows[lows <= highs], highs[lows <= highs])
+
+    def _mark(self, ranks: Int64s, _: Int64s, out: Bools) -> None:
+        closing.in_intervals(self.a, self.b, ranks, out)
 
 
 class Pairs(KeySet):
@@ -104,24 +113,21 @@ class Pairs(KeySet):
         """How many keys are members."""
         return len(self)
 
-    def mark(self, hashes: Int64s, checks: Int64s, out: Bools) -> None:
-        """Set what is a member to true."""
-        if len(self):
-            closing.in_pairs(self.a, self.b, hashes, checks, out)
+    def minus(self, hashes: Int64s, checks: Int64s) -> Self:
+        """Without some keys."""
+        stay = ~self.of(hashes, checks).has(self.a, self.b)
+        return type(self)(self.a[stay], self.b[stay])
 
-    def minus(self, other: Self) -> Self:
-        """Members of this one alone."""
-        gone = np.zeros(len(self), np.bool_)
-        other.mark(self.a, self.b, gone)
-        return type(self)(self.a[~gone], self.b[~gone])
+    def _mark(self, hashes: Int64s, checks: Int64s, out: Bools) -> None:
+        closing.in_pairs(self.a, self.b, hashes, checks, out)
 
 
 class KeyTable:
     """States of keys, found by their two hashes; a key that is not there has state 0."""
 
     def __init__(self) -> None:
-        self._used, self._bits = 0, 6
-        self._make()
+        self._used = 0
+        self._make(6)
 
     def __len__(self) -> int:
         return self._used
@@ -130,31 +136,26 @@ class KeyTable:
         """The states of keys."""
         out = np.zeros(len(hashes), np.int8)
         if self._used:
-            closing.states_of(*self._table, hashes, checks, out)
+            closing.states_of(*self._arrays, 64 - self._bits, hashes, checks, out)
         return out
 
     def put(self, hashes: Int64s, checks: Int64s, state: int) -> int:
         """Enter keys with a state; how many had another before."""
         most = 2 * (self._used + len(hashes))
         if most > 1 << self._bits:
-            old = self._hashes, self._checks, self._states
-            self._bits = most.bit_length() + 1
-            self._make()
-            closing.move(*old, *self._table)
-        new, changed = closing.set_states(*self._table, hashes, checks, np.int8(state))
+            old = self._arrays
+            self._make(most.bit_length() + 1)
+            closing.move(*old, *self._arrays, 64 - self._bits)
+        shift = 64 - self._bits
+        new, changed = closing.set_states(*self._arrays, shift, hashes, checks, np.int8(state))
         self._used += new
         return int(changed)
 
     def having(self, state: int) -> tuple[Int64s, Int64s]:
         """The keys of a state."""
-        these = self._states == state
-        return self._hashes[these], self._checks[these]
+        hashes, checks, states = self._arrays
+        return hashes[states == state], checks[states == state]
 
-    def _make(self) -> None:
-        size = 1 << self._bits
-        self._hashes, self._checks = np.empty(size, np.int64), np.empty(size, np.int64)
-        self._states = np.zeros(size, np.int8)
-
-    @property
-    def _table(self) -> tuple[Int64s, Int64s, States, int]:
-        return self._hashes, self._checks, self._states, 64 - self._bits
+    def _make(self, bits: int) -> None:
+        self._bits, size = bits, 1 << bits
+        self._arrays = np.empty(size, np.int64), np.empty(size, np.int64), np.zeros(size, np.int8)
