@@ -45,7 +45,7 @@ class Disk:
         self.generations = [Generations(len(o.node), groups) for o in operators]
         self.owed = np.zeros((len(operators), groups))
         self.met = np.zeros((len(operators), groups), np.int64)  # when a group's rows last met
-        self.statistics = GroupStatistics(self._query, self.memory, self._tree, host.site.clock)
+        self.statistics = GroupStatistics(host, self.memory)
         self.tick = 0  # flushes and steps, in their order
         self.flushed_rows = 0
 

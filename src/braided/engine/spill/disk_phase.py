@@ -59,10 +59,25 @@ class DiskPhase:
         return registry.MERGES[name](plan, setting)
 
     def groups(self, operator: Operator, *, with_rows: bool) -> Groups:
-        """What is known of an operator's groups."""
-        on_disk = self._disk.generations[operator.number].rows.astype(np.float64)
-        owed = self.owed(operator)
-        return self._disk.statistics.groups(operator, on_disk, owed, with_rows=with_rows)
+        """What is known of an operator's groups; `with_rows` also of their rows in memory."""
+        statistics = self._disk.statistics
+        counts = statistics.of[operator.number]
+        *arrived, local, overall = counts.now
+        none = np.zeros_like(local)
+        return Groups(
+            operator.name,
+            rows=statistics.held(operator) if with_rows else np.zeros_like(arrived),
+            row_bytes=tuple(statistics.row_bytes[child] for child in operator.node),
+            arrived=np.array(arrived),
+            unique=counts.unique() if with_rows else none + 1.0,
+            local=local,
+            overall=overall,
+            disk_rows=self._disk.generations[operator.number].rows.astype(np.float64),
+            owed=self.owed(operator),
+            downstream=statistics.downstream(operator) if with_rows else none,
+            parent=None if operator is self._tree.root else self._tree.above(operator.node).number,
+            silent=tuple(counts.silent),
+        )
 
     def owed(self, operator: Operator) -> Any:
         """About how many combinations groups owe.

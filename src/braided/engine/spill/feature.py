@@ -96,7 +96,7 @@ class Spilling(Feature):
     @property
     def held(self) -> int:
         """Bytes of stored rows in memory, of their indexes, and of what is known of groups."""
-        return sum(s.nbytes for s in self.tree.sides.values()) + self.disk.statistics.nbytes
+        return sum(s.nbytes for s in (*self.tree.sides.values(), *self.disk.statistics.of))
 
     def retains(self) -> set[Plan]:
         """The inputs whose rows may be owed to rows on disk, so that they must not expire."""
@@ -247,8 +247,7 @@ class Spilling(Feature):
         if self.host.site.retried and step.work is None:
             self._tasks = self._planned(step)
         if step.batch:
-            for counts in self.disk.statistics.of:
-                counts.batch()
+            self.disk.statistics.batch()
         self.merges.rows, self.merges.seconds = 0, 0.0
         self.disk.tick += 1
         for side in self.tree.sides.values():
