@@ -60,11 +60,6 @@ class ClosedKeys:
         return len(self._main) + len(self._recent)
 
     @property
-    def young(self) -> int:
-        """How many entries were added since the latest ageing."""
-        return len(self._young)
-
-    @property
     def count(self) -> int:
         """How many single keys are remembered."""
         return int(self._main.keys) + self._more
@@ -91,9 +86,9 @@ class ClosedKeys:
             self._young = self._young.plus(*terms)
         if self._keys.ordered:  # intervals have a rank on either side
             if (terms[0] == MIN_RANK).any():
-                self.close_upto(MIN_RANK)
+                self.close_ranges(upto=MIN_RANK)
             if (terms[0] == MAX_RANK).any():
-                self.close_since(MAX_RANK)
+                self.close_ranges(since=MAX_RANK)
         self._tidy()
 
     def forget(self, keys: Keys) -> None:
@@ -108,31 +103,24 @@ class ClosedKeys:
         if len(self._young):
             self._young = self._young.minus(*self._terms(*keys.words))
 
-    def age(self) -> None:
-        """Drop the single keys that were closed before the last time this was called."""
-        self._set(self._young, self._kind())
+    def age(self, most: int = -1) -> None:
+        """Drop the single keys that were closed before the latest ageing, if more than `most` came since."""
+        if len(self._young) > most:
+            self._set(self._young, self._kind())
 
     def single_ones(self, low: int, high: int) -> Keys:
         """The single keys from one rank to another; of ordered keys only."""
-        low, high = max(low, MIN_RANK + 1), min(high, MAX_RANK - 1)
-        if low > high:
-            return Keys(np.empty(0, np.int64))
         self._put_together()
         part = self._main.between(low, high)
         ranks = [np.arange(a, b + 1, dtype=np.int64) for a, b in zip(part.a, part.b, strict=True)]
-        return Keys(self._keys.hashes_of_ranks(np.concatenate(ranks) if ranks else part.a))
+        return Keys(self._keys.hashes_of_ranks(np.concatenate([part.a[:0], *ranks])))
 
-    def close_upto(self, rank: int) -> None:
-        """Close all keys up to a rank."""
-        if rank > self.upto:
-            self.upto = rank
-            self._cut()
-
-    def close_since(self, rank: int) -> None:
-        """Close all keys from a rank on."""
-        if rank < self.since:
-            self.since = rank
-            self._cut()
+    def close_ranges(self, upto: int = NO_RANK, since: int = NO_RANK_ABOVE) -> None:
+        """Close all keys up to a rank, and all from a rank on; single keys there need not be remembered."""
+        if upto > self.upto or since < self.since:
+            self.upto, self.since = max(self.upto, upto), min(self.since, since)
+            self._put_together()
+            self._set(*(s.between(self.upto + 1, self.since - 1) for s in (self._main, self._young)))
 
     # from and to a checkpoint
 
@@ -181,13 +169,6 @@ class ClosedKeys:
     def _put_together(self) -> None:
         """Put what became of single keys lately into the set."""
         if len(self._recent):
-            closed, forgotten = (
-                self._terms(*self._recent.having(state)) for state in (closing.CLOSED, closing.FORGOTTEN)
-            )
+            closed = self._terms(*self._recent.having(closing.CLOSED))
+            forgotten = self._terms(*self._recent.having(closing.FORGOTTEN))
             self._set(self._main.plus(*closed).minus(*forgotten), self._young)
-
-    def _cut(self) -> None:
-        """Single keys inside what is closed as a whole need not be remembered."""
-        self._put_together()
-        inner = min(max(self.upto + 1, MIN_RANK), MAX_RANK), max(min(self.since - 1, MAX_RANK), MIN_RANK)
-        self._set(self._main.between(*inner), self._young.between(*inner))

@@ -34,10 +34,10 @@ import pyarrow as pa
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.fields import load_fields, save_fields
+from braided.engine.kernels import closing
 from braided.engine.promises.ledger import Ledger, put_keys
-from braided.engine.promises.stored_keys import holds, purge, stored_keys
 from braided.engine.sides.keys import Keys, concat_keys
-from braided.engine.sides.side import SideState
+from braided.engine.sides.side import Reason, SideState
 from braided.engine.state import EngineState, get_arrays, put_arrays
 from braided.policies import purging
 from braided.policies.arrays import Bools, Int64s
@@ -146,15 +146,13 @@ class Promises(Feature):
         now, later = [], []
         came = [(i, a, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
         for i, arrival, keys in came:
-            if self.host.query.streams[i].unique and len(keys):
-                ledger.closed[i].add(keys)  # none is done: it would have broken a promise
-                now.append(keys)
             over, moves = ledger.close(i, arrival, keys)
             later += over
             self.moves += moves
         for i, _, keys in came:
-            elsewhere = keys.pick(np.delete(ledger.by_stream(keys), i, axis=0).any(axis=0))
-            now += [elsewhere] if len(elsewhere) else []
+            if not self.host.query.streams[i].unique:
+                keys = keys.pick(np.delete(ledger.by_stream(keys), i, axis=0).any(axis=0))
+            now += [keys] if len(keys) else []
         return now, later
 
     def _newly_complete(self, ledger: Ledger, touched: list[Keys]) -> list[pa.Array] | None:
@@ -175,28 +173,25 @@ class Promises(Feature):
 
     def in_ranges_since(self, ledger: Ledger, before: Ranges) -> list[Keys]:
         """Keys of stored rows, and single closed ones, in ranges that were closed since then."""
-        found: list[Keys] = []
+        parts: list[Keys] = []
         for closed, (upto, since) in zip(ledger.closed, before, strict=True):
             if (closed.upto, closed.since) == (upto, since):
                 continue
-            for side in self._sides:
-                if side is not None:
-                    keys = stored_keys(side)
-                    ranks = ledger.keys.ranks(keys.hashes)
-                    below = (ranks > upto) & (ranks <= closed.upto)
-                    found.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
+            for side in filter(None, self._sides):
+                keys = stored_keys(side)
+                ranks = ledger.keys.ranks(keys.hashes)
+                below = (ranks > upto) & (ranks <= closed.upto)
+                parts.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
             for other in ledger.closed:
-                found += [
-                    other.single_ones(upto + 1, closed.upto),
-                    other.single_ones(closed.since, since - 1),
-                ]
-        return found
+                parts.append(other.single_ones(upto + 1, closed.upto))
+                parts.append(other.single_ones(closed.since, since - 1))
+        return parts
 
     @property
     def _sides(self) -> list[SideState | None]:
         return [self.host.tree.sides.get(name) for name in self.host.query.names]
 
-    def _judged(self, ledger: Ledger, keys: Keys) -> tuple[Bools, Bools, Bools]:
+    def _judged(self, ledger: Ledger, keys: Keys) -> tuple[Any, Bools, Bools]:
         """By stream and key what is closed; of which keys no result is to come.
 
         And of which keys rows may be held where sides do not see them.
@@ -204,7 +199,10 @@ class Promises(Feature):
         closed, hidden = ledger.by_stream(keys), self.host.hidden(keys.hashes)
         if hidden is None:
             hidden = np.zeros(len(keys), np.bool_)
-        held = hidden | [_holds(side, keys, known) for side, known in zip(self._sides, closed, strict=True)]
+        held = hidden | ~closed  # or by what sides hold, where that matters
+        for of_stream, side, known in zip(held, self._sides, closed, strict=True):
+            if side is not None and known.any():
+                of_stream[known] |= holds(side, keys.pick(known))
         others = np.array([np.delete(closed, i, axis=0).all(axis=0) for i in range(len(closed))])
         while True:
             finished: Bools = (closed & ~held).any(axis=0)
@@ -229,9 +227,31 @@ class Promises(Feature):
             ledger.finish(keys.pick(all_closed))
 
 
-def _holds(side: SideState | None, keys: Keys, known: Bools) -> Bools:
-    """Which keys a side holds rows of; asked only where it is known to matter."""
-    held = ~known
-    if side is not None and known.any():
-        held[known] = holds(side, keys.pick(known))
-    return held
+def holds(side: SideState, keys: Keys) -> Bools:
+    """Of which keys there is a row that has not been purged."""
+    out = np.empty(len(keys), np.bool_)
+    closing.held(*_by_key(side), *keys.words, out)
+    return out
+
+
+def purge(side: SideState, keys: Keys) -> int:
+    """Forget all rows of some keys, each given once; how many."""
+    out = np.empty(side.live_rows, np.int64)
+    purged = side.forget(out[: closing.rows_of(*_by_key(side), *keys.words, out)], Reason.PURGE)
+    if 2 * side.gone_rows > side.rows:
+        side.leave_out_gone(entirely=False)
+        side.give_back()
+    return purged
+
+
+def stored_keys(side: SideState) -> Keys:
+    """The keys of the rows that have not been purged, row by row."""
+    c = side.columns
+    alive = np.flatnonzero(~c.held("gone") & side.index.linked()) + (c.first - c.base)
+    return Keys(c["hash"][alive], c.brought("check", alive))
+
+
+def _by_key(side: SideState) -> tuple[Any, ...]:
+    """Arrays and numbers by which the kernels find rows of a key."""
+    c = side.columns
+    return c["hash"], c["check"], c["gone"], *side.index.by_key(), c.base, c.first

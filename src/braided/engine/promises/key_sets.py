@@ -8,7 +8,7 @@ interval always has a rank on either side.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +16,15 @@ import numpy.typing as npt
 from braided.engine.kernels import closing
 from braided.policies.arrays import Bools, Int64s
 
-States: TypeAlias = npt.NDArray[np.int8]
 MIN_RANK, MAX_RANK = -(1 << 63), (1 << 63) - 1
-
-
-def _nothing() -> Int64s:
-    return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class KeySet:
     """What both kinds of sets are made of; `a` is sorted."""
 
-    a: Int64s = field(default_factory=_nothing)
-    b: Int64s = field(default_factory=_nothing)
+    a: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    b: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         """How many entries are stored."""
@@ -39,19 +34,9 @@ class KeySet:
         """With more members."""
         return self.of(np.concatenate([self.a, a]), np.concatenate([self.b, b])) if len(a) else self
 
-    def has(self, a: Int64s, b: Int64s) -> Bools:
-        """Which keys are members."""
-        out = np.zeros(len(a), np.bool_)
-        if len(self):
-            self._mark(a, b, out)
-        return out
-
     @classmethod
     def of(cls, a: Int64s, b: Int64s) -> Self:
         """Entries in any order, some perhaps twice."""
-        raise NotImplementedError
-
-    def _mark(self, a: Int64s, b: Int64s, out: Bools) -> None:
         raise NotImplementedError
 
 
@@ -80,20 +65,23 @@ class Intervals(KeySet):
         """Without some intervals or single ranks; each lies in one of the intervals here, or outside."""
         inside = self.has(lows, highs)
         gone = self.of(lows[inside], highs[inside])
-        return self._not_empty(
-            np.sort(np.concatenate([self.a, gone.b + 1])), np.sort(np.concatenate([self.b, gone.a - 1]))
-        )
+        lows, highs = np.append(self.a, gone.b + 1), np.append(self.b, gone.a - 1)
+        return self._not_empty(np.sort(lows), np.sort(highs))
 
     def between(self, low: int, high: int) -> Self:
-        """Members from one rank to another."""
+        """Members from one rank to another, whatever ranks these are."""
+        low, high = (min(max(rank, MIN_RANK), MAX_RANK) for rank in (low, high))
         return self._not_empty(np.maximum(self.a, low), np.minimum(self.b, high))
 
     @classmethod
     def _not_empty(cls, lows: Int64s, highs: Int64s) -> Self:
         return cls(lows[lows <= highs], highs[lows <= highs])
 
-    def _mark(self, ranks: Int64s, _: Int64s, out: Bools) -> None:
+    def has(self, ranks: Int64s, _: Int64s) -> Bools:
+        """Which ranks are members."""
+        out = np.zeros(len(ranks), np.bool_)
         closing.in_intervals(self.a, self.b, ranks, out)
+        return out
 
 
 class Pairs(KeySet):
@@ -118,8 +106,11 @@ class Pairs(KeySet):
         stay = ~self.of(hashes, checks).has(self.a, self.b)
         return type(self)(self.a[stay], self.b[stay])
 
-    def _mark(self, hashes: Int64s, checks: Int64s, out: Bools) -> None:
+    def has(self, hashes: Int64s, checks: Int64s) -> Bools:
+        """Which keys are members."""
+        out = np.zeros(len(hashes), np.bool_)
         closing.in_pairs(self.a, self.b, hashes, checks, out)
+        return out
 
 
 class KeyTable:
@@ -132,7 +123,7 @@ class KeyTable:
     def __len__(self) -> int:
         return self._used
 
-    def states(self, hashes: Int64s, checks: Int64s) -> States:
+    def states(self, hashes: Int64s, checks: Int64s) -> npt.NDArray[np.int8]:
         """The states of keys."""
         out = np.zeros(len(hashes), np.int8)
         if self._used:

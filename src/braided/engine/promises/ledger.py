@@ -87,25 +87,26 @@ class Ledger:
         return np.array([closed.contains(keys) for closed in self.closed]) | self.done.contains(keys)
 
     def close(self, i: int, arrival: Arrival, keys: Keys) -> tuple[list[Keys], int]:
-        """Close what one stream's part of a batch closes, but for unique keys.
+        """Close what one stream's part of a batch closes.
 
-        The keys that were closed one by one, and how many closed ranges.
+        The keys that were closed one by one, besides unique ones, and how many closed ranges.
         """
         stream, closed = self._query.streams[i], self.closed[i]
-        over = [arrival.punctuated or _NO_KEYS]
-        moves = 0
+        if stream.unique:
+            closed.add(keys)  # none is done: it would have broken a promise
+        over, moves = [arrival.punctuated or _NO_KEYS], 0
         if stream.arrival in ("ordered", "descending") and self.keys.ordered:
             if len(keys):
                 ranks = self.keys.ranks(keys.hashes)
                 if stream.arrival == "ordered":
-                    closed.close_upto(int(ranks.max()) - 1)
+                    closed.close_ranges(upto=int(ranks.max()) - 1)
                 else:
-                    closed.close_since(int(ranks.min()) + 1)
+                    closed.close_ranges(since=int(ranks.min()) + 1)
                 moves += len(keys)
         elif stream.arrival != "any":
             over.append(self._clusters(i, keys, whole=arrival.brought and arrival.whole))
         if arrival.upto is not None:
-            closed.close_upto(int(self.keys.ranks(np.array([arrival.upto]))[0]))
+            closed.close_ranges(upto=int(self.keys.ranks(np.array([arrival.upto]))[0]))
             moves += max(1, arrival.punctuations)  # only one engine of several counts them
         new = [part for keys_over in over if len(part := keys_over.pick(~self.done.contains(keys_over)))]
         for part in new:
@@ -115,15 +116,14 @@ class Ledger:
     def announce(self, keys: Keys) -> None:
         """The output is told of some keys; what is repeated is told once, as far as it is remembered."""
         self.announced.add(keys)
-        if self._age_us is not None and self.announced.young > _MOST_ANNOUNCED:
-            self.announced.age()
+        self.announced.age(_MOST_ANNOUNCED)  # only where rows expire: no key is young elsewhere
 
     def finish(self, keys: Keys) -> None:
         """All streams are closed for some keys."""
         for known in self.closed if self._age_us is not None else (*self.closed, self.announced):
             known.forget(keys)
         if len(self.done) > _MOST_DONE:
-            self.done = self.no_keys()
+            self.done = self._no_keys()
         self.done.add(keys)
 
     def age(self, watermark_us: int) -> None:
@@ -143,10 +143,8 @@ class Ledger:
         """As plain numbers, and arrays by name."""
         for i, opened in enumerate(self._open):
             put_keys(arrays, f"{i}/open", [opened])
-        return {
-            "aged_us": self._aged_us,
-            "sets": {name: keys.save(name, arrays) for name, keys in self._sets().items()},
-        }
+        sets = {name: keys.save(name, arrays) for name, keys in self._sets().items()}
+        return {"aged_us": self._aged_us, "sets": sets}
 
     def load(self, numbers: Mapping[str, Any], arrays: Mapping[str, Int64s]) -> None:
         """Go on from what was saved."""
@@ -164,11 +162,8 @@ class Ledger:
 
     def _sets(self) -> dict[str, ClosedKeys]:
         """All sets of keys, by the names that they are saved under."""
-        return {
-            "done": self.done,
-            "announced": self.announced,
-            **{str(i): c for i, c in enumerate(self.closed)},
-        }
+        sets = {"done": self.done, "announced": self.announced}
+        return sets | {str(i): closed for i, closed in enumerate(self.closed)}
 
     def _clusters(self, i: int, keys: Keys, *, whole: bool) -> Keys:
         """Keys whose rows are over: of the latest batch with rows, and not of this one.
