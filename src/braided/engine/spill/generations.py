@@ -5,10 +5,9 @@ Rows of a group that were flushed together are one generation; generations that 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from braided.policies.arrays import Bools
 _FOREVER = 1 << 63  # later than any piece dies
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """A piece of one group: rows of the input at `place`, in the generation with this number."""
 
     number: int
@@ -43,7 +41,7 @@ class Generations:
     @property
     def groups(self) -> Bools:
         """Which groups have rows on disk."""
-        return self.rows.any(axis=0)
+        return np.asarray(self.rows.any(axis=0))
 
     @property
     def owing(self) -> Bools:
@@ -59,12 +57,6 @@ class Generations:
         stored = [s for group in np.flatnonzero(groups).tolist() for s in self._of.get(group, ())]
         return sorted(stored, key=lambda s: s.number)
 
-    def add(self, number: int, pieces: Sequence[dict[int, Piece]]) -> None:
-        """A flush: by input, the piece of each group."""
-        for place, by_group in enumerate(pieces):
-            for group, piece in by_group.items():
-                self.put(group, Stored(number, place, piece))
-
     def put(self, group: int, stored: Stored) -> None:
         """One more piece of a group."""
         self._of.setdefault(group, []).append(stored)
@@ -74,7 +66,7 @@ class Generations:
         """All generations of some groups have met: each group has one, with the number of its last."""
         for group in np.flatnonzero(self.owing & groups).tolist():
             last = max(stored.number for stored in self._of[group])
-            self._of[group] = [dataclasses.replace(stored, number=last) for stored in self._of[group]]
+            self._of[group] = [stored._replace(number=last) for stored in self._of[group]]
 
     def drop(self, groups: Bools, watermark_us: int = _FOREVER) -> list[Piece]:
         """Forget the pieces of some groups that the watermark has passed, and return them."""
@@ -87,10 +79,6 @@ class Generations:
                 else:
                     self.put(group, stored)
         return dropped
-
-    def dead_rows(self, watermark_us: int) -> int:
-        """Rows of pieces that the watermark has passed."""
-        return sum(s.piece.rows for _, s in self if s.piece.dies_us < watermark_us)
 
     def _which(self, true_of: Callable[[list[Stored]], bool]) -> Bools:
         chosen = np.zeros(self.rows.shape[1], np.bool_)

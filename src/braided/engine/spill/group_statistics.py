@@ -110,7 +110,7 @@ class GroupStatistics:
         child = self._tree.operators[operator].node[place]
         self.row_bytes[child] = rows.batch.nbytes / len(rows) + _ROW_BYTES
 
-    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
+    def count_found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
         """An operator has found combinations; what the last one finds came of groups of all others."""
         groups = groups_at(sides[0], positions[0], self._bits)
         self.of[operator].count(LOCAL, groups)
@@ -136,11 +136,9 @@ class GroupStatistics:
 
     def held(self, operator: Operator) -> Floats:
         """Rows in memory by input and group."""
-        rows = np.zeros((len(operator.node), 1 << self._bits))
-        for of_input, child in zip(rows, operator.node, strict=True):
-            if child in self._tree.sides:
-                of_input += rows_by_group(self._tree.sides[child], self._bits)
-        return rows
+        none, sides = np.zeros(1 << self._bits), self._tree.sides
+        rows = [rows_by_group(sides[c], self._bits) if c in sides else none for c in operator.node]
+        return np.array(rows, np.float64)
 
     def downstream(self, operator: Operator) -> Floats:
         """Intermediate rows in memory that came of each group."""

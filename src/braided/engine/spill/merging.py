@@ -20,9 +20,6 @@ Where inputs are flushed one by one, there are no generations: a row is in memor
 departure. A combination was found there if all its rows were at some time: if the latest arrival is before
 the first departure. A merge takes all rows of a group, on disk and in memory; of all their combinations it
 leaves out these, and those whose rows had all arrived before an earlier merge.
-
-A merge reads whole groups, as many at a time as there is room for. A group that is larger than that is merged
-slice by slice, by the bits of the hash behind those of the group: rows of one key are in one slice.
 """
 
 from __future__ import annotations
@@ -31,81 +28,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from braided.engine.features import Host
 from braided.engine.kernels.tables import FIRST
 from braided.engine.operators.mjoin import Positions
-from braided.engine.operators.operator import Operator
 from braided.engine.operators.search import Search
-from braided.engine.operators.tree import Found
-from braided.engine.sides.columns import BORN, ENDS
-from braided.engine.sides.groups import group_of, groups_at
+from braided.engine.sides.groups import groups_at
 from braided.engine.sides.side import SideState
-from braided.engine.spill.disk import Disk
-from braided.policies.arrays import Bools, Int64s
+from braided.policies.arrays import Int64s
 from braided.query.bounds import Bounds
 
-_PIECE_ROWS = 1 << 17
 _Range = tuple[int, list[int], list[int]]  # driver; by input: from where, and up to where
-
-
-class Merges:
-    """Merges of one join; how many there were, of how many rows, and how long they took."""
-
-    def __init__(self, disk: Disk, host: Host) -> None:
-        self._disk, self._tree, self._clock = disk, host.tree, host.site.clock
-        self._shuffle = np.random.default_rng(host.query.tuning.seed)
-        self.number = 0
-        self.rows, self.seconds = 0, 0.0  # since they were last set to nothing
-
-    def parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
-        """Some groups, as many at a time as may be merged together."""
-        sizes = self._disk.bytes_in_memory(operator)
-        part, size = np.zeros_like(groups), 0.0
-        for group in np.flatnonzero(groups).tolist():
-            if part.any() and size + sizes[group] > self._disk.room_bytes:
-                yield part
-                part, size = np.zeros_like(groups), 0.0
-            part[group] = True
-            size += sizes[group]
-        if part.any():
-            yield part
-
-    def merge(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[Found]:
-        """The combinations across generations of some groups, in random order.
-
-        With `with_memory` rows in memory are the latest generation.
-        """
-        began, disk = self._clock(), self._disk
-        inputs = disk.read(operator, groups, with_memory=with_memory)
-        self.rows += sum(len(rows) for rows, _ in inputs)
-        slices = int(disk.bytes_in_memory(operator)[groups].sum() / disk.room_bytes).bit_length()
-        for number in range(1 << slices):
-            sides, numbers = [], []
-            for source, (rows, of_rows) in zip(self._tree.of_inputs(operator), inputs, strict=True):
-                chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
-                columns = [c for c in (ENDS, BORN) if c.name in source.columns]
-                side = SideState(source.name, source.payload.schema, columns, turned=disk.bits + slices)
-                side.append(rows.pick(chosen))
-                sides.append(side)
-                numbers.append(of_rows[chosen])
-            for positions in self._owed(operator, sides, numbers):
-                self.seconds += self._clock() - began
-                yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])
-                began = self._clock()
-        self.number += 1
-        self.seconds += self._clock() - began
-
-    def _owed(
-        self, operator: Operator, sides: Sequence[SideState], numbers: Sequence[Int64s]
-    ) -> Iterator[Positions]:
-        """The combinations that some rows owe each other, by the numbers of their generations."""
-        if self._disk.memory.one_sided:
-            met = self._disk.met[operator.number]
-            return apart(operator.bounds, sides, numbers, met, self._disk.bits, _PIECE_ROWS)
-        generations = np.unique(np.concatenate(numbers))
-        ends = [np.searchsorted(of_rows, generations, side="right").tolist() for of_rows in numbers]
-        starts = [[0] * len(sides), *map(list, zip(*ends, strict=True))]
-        return across(operator.bounds, sides, starts, _PIECE_ROWS)
 
 
 def across(
@@ -121,17 +52,13 @@ def across(
 
 
 def apart(
-    bounds: Bounds,
-    sides: Sequence[SideState],
-    departed: Sequence[Int64s],
-    merged: Int64s,
-    bits: int,
-    most_rows: int,
+    bounds: Bounds, sides: Sequence[SideState], departed: Sequence[Int64s], merged: Int64s, most_rows: int
 ) -> Iterator[Positions]:
     """All combinations of rows that were never in memory together, of rows that tell when they arrived.
 
     `departed` tells by input when each row left memory; `merged` by group when all of its rows last met.
     """
+    bits = (len(merged) - 1).bit_length()
     whole = 0, [0] * len(sides), [side.count for side in sides]
     for positions in _combinations(bounds, sides, [whole], most_rows):
         born = np.max([s.columns.at("born", at) for s, at in zip(sides, positions, strict=True)], axis=0)
