@@ -13,7 +13,7 @@ import pytest
 
 import braided as bd
 from braided.engine.calibration import machine_costs
-from braided.engine.promises.stored_keys import holds, purge, stored_keys
+from braided.engine.promises.feature import holds, purge, stored_keys
 from braided.engine.sides import columns, payload, side
 from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Column
 from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw

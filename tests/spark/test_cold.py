@@ -45,10 +45,8 @@ def cold_rows(made: Cluster) -> int:
     return sum(
         piece[1]
         for meta in metas
-        for groups in meta.numbers["features"]["spill"]["pieces"]
-        for _, inputs, *_ in groups
-        for pieces in inputs
-        for piece in pieces
+        for pieces in meta.numbers["features"]["spill"]["pieces"]
+        for _, _, _, piece in pieces
     )
 
 

@@ -7,7 +7,7 @@ anything is touched.
 
 from __future__ import annotations
 
-from braided.engine.spill.saving import check as check_on_disk
+from braided.engine.spill.disk import check_saved as check_on_disk
 from braided.query.errors import InvalidValue
 from braided.query.values import plain
 from braided.spark.plan import JoinPlan
