@@ -48,6 +48,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from braided.policies.flow import Flow, predict
 from braided.policies.plan_model import Path, PlanModel, frozen
 from braided.policies.set_cover import CoverProblem, Solver, affordable, solve
@@ -68,7 +70,6 @@ class FreshnessPlan:
     rows: Mapping[str, float]
     cost: float
     bounds_that_do: Mapping[str, float]
-    solver: str = "none"
     problem: str = ""
 
     @property
@@ -112,25 +113,22 @@ def plan_freshness(
     out_of_reach = {s: tight[s] for s, f in bounds.items() if s in tight and f < tight[s] * (1 - _ROUNDING)}
     if out_of_reach:
         problem = "; ".join(_out_of_reach(s, f, bounds[s]) for s, f in out_of_reach.items())
-        return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem=problem)
+        return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem)
     covering = cover_problem(model, rates)
     cover = solve(covering, solver)
     if cover.cost > budget * (1 + _ROUNDING):
         looser = _loosened(model, bounds, affordable(covering, budget, cover.cost))
         problem = _too_expensive(cover.cost, budget, looser)
-        return FreshnessPlan(rates, {}, cover.cost, frozen(looser), cover.solver, problem)
+        return FreshnessPlan(rates, {}, cover.cost, frozen(looser), problem)
     rows = frozen(dict(zip(model.streams, cover.rows, strict=True)))
-    return FreshnessPlan(rates, rows, cover.cost, frozen(dict(bounds)), cover.solver)
+    return FreshnessPlan(rates, rows, cover.cost, frozen(bounds))
 
 
 def cover_problem(model: PlanModel, rates: Mapping[Plan, float]) -> CoverProblem:
     """The states to refresh as a problem of covering them by paths."""
-    return CoverProblem(
-        costs=tuple(path.cost for path in model.paths),
-        gains=tuple(tuple(path.entry.get(state, 0.0) for path in model.paths) for state in rates),
-        needs=tuple(rates.values()),
-        caps=tuple(path.rate for path in model.paths),
-    )
+    gains = [[path.entry.get(state, 0.0) for path in model.paths] for state in rates]
+    costs, caps = np.array([(path.cost, path.rate) for path in model.paths]).T
+    return CoverProblem(costs, np.reshape(gains, (len(rates), len(costs))), np.array([*rates.values()]), caps)
 
 
 def _residence(rows: float, rate: float) -> float:

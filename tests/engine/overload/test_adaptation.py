@@ -320,7 +320,6 @@ model = figure_10()
 question = Question(model, 4000.0, reachable_bounds(model, tightest_bounds(model), 1.5))
 adaptation = Adaptation()
 adaptation.begin(0, question)
-assert adaptation.allocation.freshness.solver == "greedy"
 adaptation.allowances(model, 300.0)
 assert adaptation.collect(0) is None and "scipy" not in sys.modules
 adaptation.begin(1, question)
