@@ -24,7 +24,7 @@ With whole sets and one unit per state the classical bound is H(m) = 1 + 1/2 + .
 least cost; the paper's ln(m) cannot be one, it is below 1 for two states.
 
 >>> gains = np.array([[5.0, 0.5, 0.0], [0.0, 0.0, 1.0]])
->>> problem = CoverProblem(np.array([6.0, 1.5, 3.0]), gains, needs=np.array([50.0, 20]), caps=np.full(3, 100.0))
+>>> problem = CoverProblem(np.array([6.0, 1.5, 3]), gains, needs=np.array([50.0, 20]), caps=np.full(3, 100.0))
 >>> greedy(problem).rows, greedy(problem).cost
 ((10.0, 0.0, 20.0), 120.0)
 """

@@ -26,59 +26,38 @@ nothing, or has nothing on disk, is never merged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from braided.policies.arrays import Floats
-from braided.policies.flush.lowest_first import known
 from braided.policies.flush.question import Decision, Groups, Merge, Setting
 from braided.policies.flush.state_manager import merge_seconds, rows_on_disk
 
 
 def never(plan: Sequence[Groups], setting: Setting) -> Decision:
     """What is on disk waits for the end."""
-    return _all_in_memory(plan, "groups on disk wait for the end of all streams")
+    return Decision(None, "groups on disk wait for the end of all streams")
 
 
-def most_owed(plan: Sequence[Groups], setting: Setting) -> Decision:
-    """Of silent operators, the group that owes the most."""
-    return _when_silent(plan, setting, lambda owed, read: owed)
-
-
-def best_task(plan: Sequence[Groups], setting: Setting) -> Decision:
-    """Of silent operators, the group that owes the most per row read."""
-    return _when_silent(plan, setting, lambda owed, read: owed / np.maximum(read, 1.0))
-
-
-def largest_part(plan: Sequence[Groups], setting: Setting) -> Decision:
-    """Of silent operators, the group with the most rows on disk."""
-    return _when_silent(plan, setting, lambda owed, read: read)
-
-
-def _when_silent(
-    plan: Sequence[Groups], setting: Setting, worth: Callable[[Floats, Floats], Floats]
+def when_silent(
+    plan: Sequence[Groups], setting: Setting, *, worth: Callable[[Floats, Floats], Floats]
 ) -> Decision:
-    best, merge = 0.0, None
+    """Of silent operators, merge the group that is worth most, by the results it owes and the rows read."""
+    best, decision = 0.0, Decision(None, "no operator with silent inputs owes results")
     for operator, groups in enumerate(plan):
-        owed, read = known(groups.owed, groups.overall), rows_on_disk(groups)
+        owed, read = groups.owed, rows_on_disk(groups)
         values = np.where((owed > 0) & (read > 0), worth(owed, read), 0.0)
         if groups.silent and all(groups.silent) and values.max(initial=0.0) > best:
-            best, merge = float(values.max()), Merge(operator, int(values.argmax()))
-    if merge is None:
-        return _all_in_memory(plan, "no operator with silent inputs owes results")
-    return _merging(plan, merge, setting)
+            best, group = values.max(), int(values.argmax())
+            reason = (
+                f"{groups.operator} is silent and merges group {group}: {owed[group]:.4g} results are owed, "
+                f"{read[group]:.4g} rows are read in {merge_seconds(groups, setting)[group]:.4g} s"
+            )
+            decision = Decision(Merge(operator, group), reason)
+    return decision
 
 
-def _merging(plan: Sequence[Groups], merge: Merge, setting: Setting) -> Decision:
-    groups, group = plan[merge.operator], merge.group
-    modes = tuple("on-disk" if i == merge.operator else "in-memory" for i in range(len(plan)))
-    read, seconds = rows_on_disk(groups)[group], merge_seconds(groups, setting)[group]
-    reason = (
-        f"{groups.operator} is silent and merges group {group}: {groups.owed[group]:.4g} results are owed, "
-        f"{read:.4g} rows are read in {seconds:.4g} s"
-    )
-    return Decision(modes, merge, reason)
-
-
-def _all_in_memory(plan: Sequence[Groups], reason: str) -> Decision:
-    return Decision(("in-memory",) * len(plan), None, reason)
+most_owed = partial(when_silent, worth=lambda owed, read: owed)
+best_task = partial(when_silent, worth=lambda owed, read: owed / np.maximum(read, 1.0))
+largest_part = partial(when_silent, worth=lambda owed, read: read)

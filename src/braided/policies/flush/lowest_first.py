@@ -40,11 +40,6 @@ def lowest_first(plan: Sequence[Groups], wanted_bytes: float, scores: Sequence[F
     return [Flush(operator, group, side if by_side else None) for operator, side, group in chosen]
 
 
-def known(values: Floats, like: Floats) -> Floats:
-    """Return the values, or zeros if they were not given."""
-    return values if values.size else np.zeros_like(like, dtype=np.float64)
-
-
 def per(values: Floats, size: Floats) -> Floats:
     """Return the values by size; zero where there is none."""
     return np.asarray(np.divide(values, size, out=np.zeros(np.shape(values)), where=size > 0))

@@ -47,7 +47,7 @@ import numpy as np
 
 from braided.policies.arrays import Floats
 from braided.policies.flush import adaptive_global, disk_phases, hash_merge, state_manager
-from braided.policies.flush.lowest_first import known, lowest_first, per
+from braided.policies.flush.lowest_first import lowest_first, per
 from braided.policies.flush.question import ChooseFlush, ChooseMerge, Flush, Groups
 
 
@@ -58,7 +58,7 @@ def state_spill(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
 
 def productivity(groups: Groups) -> Floats:
     """Return the overall results per row, here and downstream."""
-    return per(groups.overall, groups.rows.sum(axis=0) + known(groups.downstream, groups.overall))
+    return per(groups.overall, groups.rows.sum(axis=0) + groups.downstream)
 
 
 def rpj(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
