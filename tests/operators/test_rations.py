@@ -15,7 +15,7 @@ from braided.engine.features import Host
 from braided.engine.operators.tree import Arriving
 from braided.engine.overload.feature import Overloading
 from braided.engine.overload.rationing import Rationing
-from braided.policies.decisions import Rations, Turn
+from braided.policies.decisions import ProbePlan, Rations, Turn
 from braided.policies.driver import DRIVER_POLICIES
 from braided.query.plan_tree import Plan
 from braided.testing import bag, expected
@@ -35,7 +35,7 @@ class Some(Rationing):
     def rations(self, operator: tuple[Plan, ...], turn: Turn) -> Rations:
         orders = self._known[operator].orders
         allowed = {i: tuple(turn.waiting_rows[i] * s for s in self.shares) for i in orders}
-        return Rations(orders, dict.fromkeys(orders, self.shares), allowed)
+        return {i: ProbePlan(i, order, self.shares, allowed[i]) for i, order in orders.items()}
 
 
 def rationed(query: bd.JoinQuery, *shares: float) -> Engine:
