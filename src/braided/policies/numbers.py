@@ -91,11 +91,7 @@ def number(about: str, adds: Adds = "sum", unit: Unit = "rows", *, default: Any 
     return field(default=default, metadata={"number": declaration})
 
 
+@functools.cache
 def declared(kind: type) -> Mapping[str, Number]:
     """The numbers of a class, by name."""
-    return _declared(kind)
-
-
-@functools.cache
-def _declared(kind: type) -> dict[str, Number]:
     return {f.name: f.metadata["number"] for f in fields(kind) if "number" in f.metadata}
