@@ -14,7 +14,7 @@ analysis. The first allocation is made inside `begin`, because there is nothing 
 is not used (its import takes 0.7 s): JAQPOT covers states with its greedy, and the exact cover follows in the
 background.
 
-*What is kept* is the present allocation and the statistics of the last analysis that was collected: one that
+*What is saved* is the present allocation and the statistics of the last analysis that was collected: one that
 is under way when a bucket moves to another process is begun again there. If that happens to three in a row
 (batches shorter than an analysis, each in another process), the next is made inside `begin`, like the first.
 
@@ -43,7 +43,7 @@ from braided.engine.overload.background import Task
 from braided.engine.overload.monitor import Monitor, Numbers
 from braided.policies.allocation import jaqpot
 from braided.policies.allocation.guard import guard
-from braided.policies.allocation.question import Allocate, Allocation, Question, at_half_joins
+from braided.policies.allocation.question import Allocate, Allocation, Question, answer
 from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import Flow, predict
 from braided.policies.freshness import FreshnessPlan, staleness
@@ -91,17 +91,15 @@ class Adaptation:
         wait: bool = False,
         analyse: Allocate | None = None,
     ) -> None:
-        """With `wait` nothing runs in the background: `collect` computes what `begin` began.
-
-        `analyse` stands in for the policy's own analysis.
-        """
+        """With `wait` nothing runs in the background. `analyse` stands in for the policy's own analysis."""
         self.allocation: Allocation | None = None
         self.freshness: FreshnessPlan | None = None  # of the last analysis, whether it was taken or not
         self.records: deque[Adapted] = deque(maxlen=_RECORDS)
-        self.monitor = Monitor((thresholds or Thresholds()).window)
-        self._analyse = analyse or ALLOCATIONS[policy]
-        self._first = analyse or _without_scipy(policy)
         self._thresholds, self._wait = thresholds or Thresholds(), wait
+        self.monitor = Monitor(self._thresholds.window)
+        self._first = self._analyse = analyse or ALLOCATIONS[policy]
+        if self._analyse is jaqpot.allocate:
+            self._first = functools.partial(jaqpot.allocate, solver="greedy")  # without SciPy
         self._asked: Question | None = None
         self._under_way: _Analysis | None = None
         self.unfinished = 0  # batches in a row that ended with an analysis under way
@@ -113,7 +111,7 @@ class Adaptation:
         """A batch begins; `question` holds the statistics committed before it."""
         self.monitor.observe(question)
         self._asked = question
-        if self.allocation is None or not _fits(self.allocation, question.model):
+        if self.allocation is None or self.allocation.allowances.keys() != set(question.model.half_joins):
             self._begin_first(batch, self.monitor.question(question))
             return
         if self._under_way is not None and not self._under_way.task.lost:
@@ -121,31 +119,26 @@ class Adaptation:
         why = self._why(question.model)
         if why:
             task = self._begun(self.monitor.question(question))
-            self._under_way = _Analysis(task, self.monitor.now(), _orders(question.model), why)
+            self._under_way = _Analysis(task, self.monitor.averages, _orders(question.model), why)
 
     def collect(self, batch: int) -> Adapted | None:
         """A batch ends: a finished analysis, judged; None if there is none."""
-        analysis = self._under_way
-        if analysis is None or self._asked is None or self.allocation is None:
+        analysis, present = self._under_way, self.allocation
+        if analysis is None or self._asked is None or present is None:
             return None
-        if self._wait and not analysis.task.done:
-            analysis.task.run()
-        if not analysis.task.done:
+        if not analysis.task.done.is_set():
             self.unfinished += 1
             return None
-        self._under_way, self.unfinished = None, 0
-        self.rough = False
-        self.monitor.analysed(analysis.numbers)
-        self.orders = analysis.orders
-        found = analysis.task.result
-        if found is None:
+        self._under_way, self.unfinished, self.rough = None, 0, False
+        self.monitor.before, self.orders = analysis.numbers, analysis.orders
+        new = analysis.task.result
+        if new is None:
             return self._record(batch, f"{analysis.why}; {self._failure(analysis.task.error)}", taken=False)
-        self.freshness = found.freshness
+        self.freshness = new.freshness
         now = self.monitor.question(self._asked)
-        said, taken = _judge(now, self.allocation, found, self._thresholds.gain)
-        if taken:
-            self.allocation = found
-        return self._record(batch, f"{analysis.why}; {said}", taken=taken)
+        verdict, taken = _judge(now, present, new, self._thresholds.gain)
+        self.allocation = new if taken else present
+        return self._record(batch, f"{analysis.why}; {verdict}", taken=taken)
 
     def allowances(self, model: PlanModel, budget: float) -> dict[HalfJoin, float]:
         """How many rows may probe each half-join in a batch of these rates; infinite: all."""
@@ -172,25 +165,21 @@ class Adaptation:
 
     def _begin_first(self, batch: int, now: Question) -> None:
         """There is nothing to fall back on, so it is done here."""
-        task = Task(functools.partial(self._first, now))
-        task.run()
-        self._under_way, self.unfinished = None, 0
-        self.orders = _orders(now.model)
+        task = Task(functools.partial(self._first, now)).run()
+        self._under_way, self.unfinished, self.orders = None, 0, _orders(now.model)
         self.rough = self._first is not self._analyse and bool(now.freshness)
-        self.monitor.analysed(self.monitor.now())
+        self.monitor.before = self.monitor.averages
         self.allocation = task.result or _evenly(now)
         self.freshness = self.allocation.freshness
-        said = self._failure(task.error) if task.result is None else self.allocation.reason
-        self._record(batch, f"first analysis; {said}", taken=True)
+        reason = self.allocation.reason if task.result else self._failure(task.error)
+        self._record(batch, f"first analysis; {reason}", taken=True)
 
     def _begun(self, question: Question) -> Task[Allocation]:
         """An analysis: in the background, or here if nobody was patient enough to see one finished."""
         if self.unfinished >= _PATIENCE:
-            task = Task(functools.partial(self._first, question))
-            task.run()
-            return task
-        work = functools.partial(self._analyse, question)
-        return Task(work) if self._wait else background.begin(work)
+            return Task(functools.partial(self._first, question)).run()
+        task = Task(functools.partial(self._analyse, question))
+        return task.run() if self._wait else background.begin(task)
 
     def _why(self, model: PlanModel) -> str:
         now = _orders(model)
@@ -212,14 +201,6 @@ class Adaptation:
         return self.records[-1]
 
 
-def _without_scipy(policy: str) -> Allocate:
-    return functools.partial(jaqpot.allocate, solver="greedy") if policy == "jaqpot" else ALLOCATIONS[policy]
-
-
-def _fits(allocation: Allocation, model: PlanModel) -> bool:
-    return allocation.allowances.keys() == set(model.half_joins)
-
-
 def _orders(model: PlanModel) -> dict[str, str]:
     """Whom each input of a wide operator probes, one by one, in words."""
     wide = {label(c): o for c, o in model.orders.items() if len(o) > 1}
@@ -231,23 +212,23 @@ def _evenly(question: Question) -> Allocation:
     full = predict(question.model)
     part = min(1.0, question.budget / full.spent) if full.spent else 1.0
     rows = {h: part * n for h, n in full.probes.items()}
-    return at_half_joins("evenly", question, rows, f"all half-joins {part:.0%}")
+    return answer(question, rows, f"all half-joins {part:.0%}")
 
 
-def _judge(now: Question, present: Allocation, found: Allocation, gain: float) -> tuple[str, bool]:
+def _judge(now: Question, present: Allocation, new: Allocation, gain: float) -> tuple[str, bool]:
     """What speaks for a new allocation in words, and whether to take it.
 
     Both are compared as they would be used: fitted to the budget of now.
     """
-    before, after = (_fitted(now, allocation) for allocation in (present, found))
-    said = f"{before.output:.4g} -> {after.output:.4g} results expected"
+    before, after = (_fitted(now, allocation) for allocation in (present, new))
+    change = f"{before.output:.4g} -> {after.output:.4g} results expected"
     plain = predict(now.model, present.allowances, settle=now.settle).spent
     if plain > now.budget * _OVER:
-        return f"{said}; the present allocation costs {plain:.4g} of {now.budget:.4g} probes", True
+        return f"{change}; the present allocation costs {plain:.4g} of {now.budget:.4g} probes", True
     stale = _stale(now, before)
     if stale and not _stale(now, after):
-        return f"{said}; rows of {', '.join(stale)} get too old under the present allocation", True
-    return said, after.output > before.output * (1 + gain)
+        return f"{change}; rows of {', '.join(stale)} get too old under the present allocation", True
+    return change, after.output > before.output * (1 + gain)
 
 
 def _fitted(now: Question, allocation: Allocation) -> Flow:
@@ -256,8 +237,6 @@ def _fitted(now: Question, allocation: Allocation) -> Flow:
 
 def _stale(now: Question, flow: Flow) -> list[str]:
     """Streams whose bounds on age do not hold under a flow."""
-    if not now.freshness:
-        return []
     ages = staleness(now.model, flow)
     return [s for s, bound in now.freshness.items() if ages.get(s, 0.0) > bound * _OVER]
 
@@ -269,8 +248,7 @@ def _saved(allocation: Allocation) -> dict[str, Any]:
         str(h): [allowed, expected.probes[h], expected.skipped[h]]
         for h, allowed in allocation.allowances.items()
     }
-    told = save_fields(allocation, ("policy", "reason", "freshness_spent"))
-    return {**told, "paths": dict(allocation.paths), "output": expected.output, "half_joins": half_joins}
+    return {**save_fields(allocation, ("reason", "freshness_spent", "output")), "half_joins": half_joins}
 
 
 def _loaded(saved: Mapping[str, Any], plan: Plan) -> Allocation | None:
@@ -279,6 +257,4 @@ def _loaded(saved: Mapping[str, Any], plan: Plan) -> Allocation | None:
         return None
     allowed, probes, skipped = ({names[n]: float(v[i]) for n, v in numbers.items()} for i in range(3))
     flow = Flow(frozen(probes), frozen(skipped), frozen({}), frozen({}), saved["output"])
-    paths = frozen(saved["paths"])
-    told = saved["reason"], saved["freshness_spent"]
-    return Allocation(saved["policy"], frozen(allowed), paths, flow, *told)
+    return Allocation(frozen(allowed), flow, saved["reason"], saved["freshness_spent"])

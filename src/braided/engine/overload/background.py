@@ -22,36 +22,27 @@ _AT_END_SECONDS = 1.0
 
 
 class Task(Generic[T]):
-    """Something to compute: its result, or what it raised, once it is done."""
+    """Something to compute: its result, or what it raised, once it is `done`."""
 
     def __init__(self, work: Callable[[], T]) -> None:
-        self._work = work
-        self._done = threading.Event()
-        self._process = os.getpid()
+        self._work, self._process = work, os.getpid()
+        self.done = threading.Event()
         self.result: T | None = None
         self.error: Exception | None = None
 
     @property
-    def done(self) -> bool:
-        """Whether there is a result or an error."""
-        return self._done.is_set()
-
-    @property
     def lost(self) -> bool:
         """Whether it was begun in a process that this one was forked from, and will never be done here."""
-        return not self.done and self._process != os.getpid()
+        return not self.done.is_set() and self._process != os.getpid()
 
-    def run(self) -> None:
+    def run(self) -> Task[T]:
         """Compute it here and now."""
         try:
             self.result = self._work()
         except Exception as error:  # whatever it is, who asked decides
             self.error = error
-        self._done.set()
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it is done within some seconds."""
-        return self._done.wait(seconds)
+        self.done.set()
+        return self
 
 
 class _Worker:
@@ -91,13 +82,7 @@ os.register_at_fork(after_in_child=_worker.reset)
 atexit.register(_worker.end)
 
 
-def begin(work: Callable[[], T]) -> Task[T]:
-    """Compute something in the background."""
-    task = Task(work)
+def begin(task: Task[T]) -> Task[T]:
+    """Compute it in the background."""
     _worker.add(task)
     return task
-
-
-def running() -> bool:
-    """Whether this process has a background thread."""
-    return _worker.thread is not None

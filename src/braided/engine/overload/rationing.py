@@ -21,6 +21,7 @@ Then the join is exact again, for every combination whose last row comes from th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,7 +105,7 @@ class Rationing:
             return None
         now = Known(turn, self._known[operator].orders)
         rations = rations_of(operator, now, self._allowances)
-        if any(min(s) < 1 for i, s in rations.shares.items() if turn.waiting_rows[i]):
+        if any(min(plan.shares) < 1 for i, plan in rations.items() if turn.waiting_rows[i]):
             self._rationed.add(operator)
         return rations
 
@@ -149,8 +150,8 @@ class Rationing:
     def measured(self, seconds_batch: float, seconds_probing: float, probes: int, ahead: float = 0.0) -> None:
         """How long the latest batch took, as far as it is known when it is committed."""
         if self._target_seconds is not None:
-            found = Measured(seconds_batch, seconds_probing, probes, self._share.total, ahead)
-            self.pace = pacing.after(self.pace, found)
+            batch = Measured(seconds_batch, seconds_probing, probes, self._share.total, ahead)
+            self.pace = pacing.after(self.pace, batch)
 
     # from and to a checkpoint, and what is shown
 
@@ -159,7 +160,7 @@ class Rationing:
         return {
             **save_fields(self, _SAVED),
             "adaptation": self.adaptation.save() if self.limited else {},
-            "pace": self.pace.kept(),
+            "pace": list(dataclasses.astuple(self.pace)),
             "lacking": {label(node): until for node, until in self.lacking.items()},
             "freshening": save_fields(self._freshening, Freshening.saved),
         }
@@ -172,7 +173,7 @@ class Rationing:
         load_fields(self, _SAVED, saved)
         if self.limited and same_plan and saved["adaptation"]:
             self.adaptation.load(saved["adaptation"], self._query.tree)
-        self.pace = Pace.restored(saved["pace"])
+        self.pace = Pace(*saved["pace"])
         names = {label(node): node for node in intermediates(self._query.tree)} if same_plan else {}
         self.lacking = {names[n]: until for n, until in saved["lacking"].items() if n in names}
         load_fields(self._freshening, Freshening.saved, saved["freshening"])
