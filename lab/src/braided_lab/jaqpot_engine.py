@@ -92,9 +92,9 @@ class Bench:
         plain = policy.removesuffix(", fitted").removesuffix(", never adapted")
         engine = self._new(bd.Overload(max(1, round(probes)), allocation=plain))  # type: ignore[arg-type]
         if policy in HEURISTICS:
-            engine.core.features.get("overload").rationing.adaptation = Unfitted(plain, wait=True)
+            engine.core.features.get("overload").adaptation = Unfitted(plain, wait=True)
         if policy == NEVER:
-            engine.core.features.get("overload").rationing.adaptation = Adaptation(
+            engine.core.features.get("overload").adaptation = Adaptation(
                 plain, Thresholds(epsilon=float("inf")), wait=True
             )
         snapshot.load(engine, self._filled)
