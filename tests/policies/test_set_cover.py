@@ -1,15 +1,13 @@
-"""Covers: the greedy against the linear program (golden J18), with caps, and without SciPy."""
+"""Covers: the greedy against the linear program (golden J18), with caps."""
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from braided.policies import set_cover
 from braided.policies.freshness import cover_problem, refresh_rates, tightest_bounds
-from braided.policies.set_cover import CoverProblem, affordable, greedy, lp, solve
+from braided.policies.set_cover import Cover, CoverProblem, greedy
 from tests.policies.plans import reachable_bounds, some_models
 
 
@@ -27,6 +25,17 @@ def problems(count: int, *, seed: int = 0) -> list[CoverProblem]:
         if any(problem.needs):
             found.append(problem)
     return found
+
+
+def lp(problem: CoverProblem) -> Cover:
+    """The least cost, by linear program."""
+    gains = problem.gains * problem.caps
+    scale = np.maximum(np.abs(gains).max(axis=1, initial=0.0), 1e-300)
+    best = linprog(
+        problem.costs * problem.caps, A_ub=-gains / scale[:, None], b_ub=-problem.needs / scale, bounds=(0, 1)
+    )
+    assert best.status == 0
+    return problem.cover(best.x * problem.caps)
 
 
 def excess_of_greedy(count: int, *, seed: int = 0) -> np.ndarray:
@@ -71,27 +80,3 @@ def test_what_needs_nothing_costs_nothing() -> None:
     for needs, gains in (((), np.zeros((0, 2))), ((0.0,), ((1.0, 0.0),))):
         for solver in (lp, greedy):
             assert solver(problem_of((1.0, 1.0), gains, needs, (5.0, 5.0))).cost == 0
-
-
-def test_without_scipy_the_greedy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = problems(1)[0] if problems(1) else problems(10)[0]
-    monkeypatch.setattr(set_cover, "lp", lambda problem: "exact")
-    assert solve(problem) == "exact"
-    monkeypatch.setattr(set_cover, "has_scipy", lambda: False)
-    assert solve(problem) == greedy(problem)
-
-
-def test_the_affordable_part_costs_the_budget() -> None:
-    for problem in problems(40, seed=2):
-        cost = lp(problem).cost
-        part = affordable(problem, cost * 0.6, cost)
-        assert part >= 0.6 - 1e-6
-        smaller = dataclasses.replace(problem, needs=part * problem.needs)
-        assert lp(smaller).cost == pytest.approx(cost * 0.6, rel=1e-5)
-        assert affordable(problem, cost, cost) == 1
-        assert affordable(problem, 0, cost) == 0
-
-
-def test_without_scipy_the_affordable_part_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(set_cover, "has_scipy", lambda: False)
-    assert affordable(problems(10)[0], 30.0, 120.0) == 0.25

@@ -24,7 +24,7 @@ every bound that can be met at all. (Equal shares, or shares by size, do not.)
 
 *From refresh rates to paths*: as in the paper rows that refresh a state go on to probe up to the root, so
 they also bring results; each row of path I puts phi rows into each own state (`Path.entry`) and costs
-`Path.cost`. `set_cover` finds the cheapest rows. If there is no cover the plan says which bounds, or which
+`Path.cost`. `set_cover` finds cheap rows. If there is no cover the plan says which bounds, or which
 budget, would do.
 
 >>> from braided.policies.plan_model import plan_model
@@ -52,7 +52,7 @@ import numpy as np
 
 from braided.policies.flow import Flow, predict
 from braided.policies.plan_model import Path, PlanModel, frozen
-from braided.policies.set_cover import CoverProblem, Solver, affordable, solve
+from braided.policies.set_cover import CoverProblem, greedy
 from braided.query.plan_tree import Plan
 
 _ROUNDING = 1e-9
@@ -62,7 +62,7 @@ _ROUNDING = 1e-9
 class FreshnessPlan:
     """Which rows must probe so that bounds hold, or why none can.
 
-    `cost` is what that takes, the smallest budget that would do (infinite if none would); `rows` is empty
+    `cost` is what that takes, a budget that would do (infinite if none would); `rows` is empty
     if it is more than the budget. `bounds_that_do` are the given bounds, loosened where they must be.
     """
 
@@ -104,20 +104,17 @@ def refresh_rates(model: PlanModel, bounds: Mapping[str, float]) -> dict[Plan, f
     return needs
 
 
-def plan_freshness(
-    model: PlanModel, bounds: Mapping[str, float], budget: float, *, solver: Solver = "auto"
-) -> FreshnessPlan:
-    """The cheapest rows that keep these bounds, if the budget suffices."""
+def plan_freshness(model: PlanModel, bounds: Mapping[str, float], budget: float) -> FreshnessPlan:
+    """Cheap rows that keep these bounds, if the budget suffices."""
     rates = frozen(refresh_rates(model, bounds))
     tight = tightest_bounds(model)
     out_of_reach = {s: tight[s] for s, f in bounds.items() if s in tight and f < tight[s] * (1 - _ROUNDING)}
     if out_of_reach:
         problem = "; ".join(_out_of_reach(s, f, bounds[s]) for s, f in out_of_reach.items())
         return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem)
-    covering = cover_problem(model, rates)
-    cover = solve(covering, solver)
-    if cover.cost > budget * (1 + _ROUNDING):
-        looser = _loosened(model, bounds, affordable(covering, budget, cover.cost))
+    cover = greedy(cover_problem(model, rates))
+    if cover.cost > budget * (1 + _ROUNDING):  # a part of the rows covers that part of all needs
+        looser = _loosened(model, bounds, max(0.0, budget / cover.cost))
         problem = _too_expensive(cover.cost, budget, looser)
         return FreshnessPlan(rates, {}, cover.cost, frozen(looser), problem)
     rows = frozen(dict(zip(model.streams, cover.rows, strict=True)))

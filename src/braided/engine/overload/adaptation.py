@@ -10,9 +10,7 @@ A batch calls, in this order:
    present one does not keep the budget or the bounds on age. If it is not finished nobody waits.
 
 So what a batch emits depends on the allocation committed with the batch before, never on the speed of the
-analysis. The first allocation is made inside `begin`, because there is nothing to fall back on; there, SciPy
-is not used (its import takes 0.7 s): JAQPOT covers states with its greedy, and the exact cover follows in the
-background.
+analysis. The first allocation is made inside `begin`, because there is nothing to fall back on.
 
 *What is saved* is the present allocation and the statistics of the last analysis that was collected: one that
 is under way when a bucket moves to another process is begun again there. If that happens to three in a row
@@ -41,7 +39,6 @@ from braided.engine.fields import load_fields, save_fields
 from braided.engine.overload import background
 from braided.engine.overload.background import Task
 from braided.engine.overload.monitor import Monitor, Numbers
-from braided.policies.allocation import jaqpot
 from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocate, Allocation, Question, answer
 from braided.policies.allocation.registry import ALLOCATIONS
@@ -58,7 +55,7 @@ _RECORDS = 16
 _OVER = 1.01  # of the budget or a bound: no reason to change
 _MOST_NAMED = 3
 _PATIENCE = 3
-_SAVED = ("orders", "unfinished", "rough")
+_SAVED = ("orders", "unfinished")
 
 
 @dataclass(frozen=True)
@@ -97,14 +94,11 @@ class Adaptation:
         self.records: deque[Adapted] = deque(maxlen=_RECORDS)
         self._thresholds, self._wait = thresholds or Thresholds(), wait
         self.monitor = Monitor(self._thresholds.window)
-        self._first = self._analyse = analyse or ALLOCATIONS[policy]
-        if self._analyse is jaqpot.allocate:
-            self._first = functools.partial(jaqpot.allocate, solver="greedy")  # without SciPy
+        self._analyse = analyse or ALLOCATIONS[policy]
         self._asked: Question | None = None
         self._under_way: _Analysis | None = None
         self.unfinished = 0  # batches in a row that ended with an analysis under way
         self.orders: dict[str, str] = {}  # probe orders at the last analysis
-        self.rough = False  # the first allocation is still to be made properly
         self._failed = False
 
     def begin(self, batch: int, question: Question) -> None:
@@ -118,7 +112,11 @@ class Adaptation:
             return
         why = self._why(question.model)
         if why:
-            task = self._begun(self.monitor.question(question))
+            task = Task(functools.partial(self._analyse, self.monitor.question(question)))
+            if self._wait or self.unfinished >= _PATIENCE:  # nobody was patient enough to see one finished
+                task.run()
+            else:
+                background.begin(task)
             self._under_way = _Analysis(task, self.monitor.averages, _orders(question.model), why)
 
     def collect(self, batch: int) -> Adapted | None:
@@ -129,7 +127,7 @@ class Adaptation:
         if not analysis.task.done.is_set():
             self.unfinished += 1
             return None
-        self._under_way, self.unfinished, self.rough = None, 0, False
+        self._under_way, self.unfinished = None, 0
         self.monitor.before, self.orders = analysis.numbers, analysis.orders
         new = analysis.task.result
         if new is None:
@@ -165,21 +163,13 @@ class Adaptation:
 
     def _begin_first(self, batch: int, now: Question) -> None:
         """There is nothing to fall back on, so it is done here."""
-        task = Task(functools.partial(self._first, now)).run()
+        task = Task(functools.partial(self._analyse, now)).run()
         self._under_way, self.unfinished, self.orders = None, 0, _orders(now.model)
-        self.rough = self._first is not self._analyse and bool(now.freshness)
         self.monitor.before = self.monitor.averages
         self.allocation = task.result or _evenly(now)
         self.freshness = self.allocation.freshness
         reason = self.allocation.reason if task.result else self._failure(task.error)
         self._record(batch, f"first analysis; {reason}", taken=True)
-
-    def _begun(self, question: Question) -> Task[Allocation]:
-        """An analysis: in the background, or here if nobody was patient enough to see one finished."""
-        if self.unfinished >= _PATIENCE:
-            return Task(functools.partial(self._first, question)).run()
-        task = Task(functools.partial(self._analyse, question))
-        return task.run() if self._wait else background.begin(task)
 
     def _why(self, model: PlanModel) -> str:
         now = _orders(model)
@@ -188,7 +178,7 @@ class Adaptation:
         named = "; ".join(moved[:_MOST_NAMED])
         if len(moved) > _MOST_NAMED:
             named += f" and {len(moved) - _MOST_NAMED} more"
-        return named or ("first analysis with the exact cover" if self.rough else "")
+        return named
 
     def _failure(self, error: Exception | None) -> str:
         if not self._failed:

@@ -82,7 +82,6 @@ os.register_at_fork(after_in_child=_worker.reset)
 atexit.register(_worker.end)
 
 
-def begin(task: Task[T]) -> Task[T]:
+def begin(task: Task[Any]) -> None:
     """Compute it in the background."""
     _worker.add(task)
-    return task

@@ -38,15 +38,14 @@ from braided.policies.allocation import least_loss
 from braided.policies.allocation.greedy_path import best_first, in_words
 from braided.policies.allocation.question import Allocation, Question, answer, spread
 from braided.policies.freshness import FreshnessPlan, plan_freshness
-from braided.policies.set_cover import Solver
 
 
-def allocate(question: Question, *, solver: Solver = "auto") -> Allocation:
+def allocate(question: Question) -> Allocation:
     """Freshness first, the rest to the best paths."""
     model = question.model
     if question.settle and model.settles and model.settles.issuperset(model.intermediates):
         return least_loss.allocate(question)
-    fresh = plan_freshness(model, question.freshness, question.budget, solver=solver)
+    fresh = plan_freshness(model, question.freshness, question.budget)
     first = [fresh.rows.get(stream, 0.0) for stream in model.streams]
     caps = [path.rate - n for path, n in zip(model.paths, first, strict=True)]
     left = question.budget - fresh.cost if fresh.feasible else question.budget
