@@ -2,19 +2,16 @@
 
 A batch calls, in this order:
 
-1. `begin` with the statistics committed before it. If one of them moved by more than `epsilon` since the last
-   analysis (`runtime.monitor`), an analysis begins in the background thread of the process.
+1. `begin` with the statistics committed before it.
 2. `allowances` with this batch's own rates: the allocation that holds, fitted to them (`allocation.guard`).
-3. `collect` at its end. An analysis that is finished is taken from the thread; it holds from the next batch
-   on, if under the averages of now it yields more than `gain` more results than the present one, or if the
-   present one does not keep the budget or the bounds on age. If it is not finished nobody waits.
+3. `adapt` at its end. If a statistic moved by more than `epsilon` since the last analysis (`monitor`), the
+   allocation is analysed again, in a few milliseconds. The new one holds from the next batch on, if under the
+   averages of now it yields more than `gain` more results than the present one, or if the present one does
+   not keep the budget or the bounds on age.
 
-So what a batch emits depends on the allocation committed with the batch before, never on the speed of the
-analysis. The first allocation is made inside `begin`, because there is nothing to fall back on.
-
-*What is saved* is the present allocation and the statistics of the last analysis that was collected: one that
-is under way when a bucket moves to another process is begun again there. If that happens to three in a row
-(batches shorter than an analysis, each in another process), the next is made inside `begin`, like the first.
+So what a batch emits depends on the allocation committed with the batch before. The first allocation is made
+inside `begin`, because there is nothing to fall back on. Saved are the present allocation and the statistics
+of the last analysis.
 
 | paper | here |
 | --- | --- |
@@ -27,7 +24,6 @@ An analysis that fails is logged once and changes nothing.
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 from collections import deque
@@ -36,9 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.overload import background
-from braided.engine.overload.background import Task
-from braided.engine.overload.monitor import Monitor, Numbers
+from braided.engine.overload.monitor import Monitor
 from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocate, Allocation, Question, answer
 from braided.policies.allocation.registry import ALLOCATIONS
@@ -48,14 +42,10 @@ from braided.policies.plan_model import PlanModel, frozen
 from braided.policies.statistics import Adapted
 from braided.query.plan_tree import HalfJoin, Plan, half_joins, label
 
-__all__ = ["Adaptation", "Adapted", "Monitor", "Thresholds", "guard"]
-
 _log = logging.getLogger(__name__)
 _RECORDS = 16
 _OVER = 1.01  # of the budget or a bound: no reason to change
 _MOST_NAMED = 3
-_PATIENCE = 3
-_SAVED = ("orders", "unfinished")
 
 
 @dataclass(frozen=True)
@@ -67,37 +57,20 @@ class Thresholds:
     window: int = 8
 
 
-@dataclass(frozen=True)
-class _Analysis:
-    """An analysis under way, and what it was made for."""
-
-    task: Task[Allocation]
-    numbers: Numbers
-    orders: dict[str, str]
-    why: str
-
-
 class Adaptation:
     """The allocation that holds, and the loop that replaces it."""
 
     def __init__(
-        self,
-        policy: str = "jaqpot",
-        thresholds: Thresholds | None = None,
-        *,
-        wait: bool = False,
-        analyse: Allocate | None = None,
+        self, policy: str = "jaqpot", thresholds: Thresholds | None = None, analyse: Allocate | None = None
     ) -> None:
-        """With `wait` nothing runs in the background. `analyse` stands in for the policy's own analysis."""
+        """`analyse` stands in for the policy's own analysis."""
         self.allocation: Allocation | None = None
         self.freshness: FreshnessPlan | None = None  # of the last analysis, whether it was taken or not
         self.records: deque[Adapted] = deque(maxlen=_RECORDS)
-        self._thresholds, self._wait = thresholds or Thresholds(), wait
+        self._thresholds = thresholds or Thresholds()
         self.monitor = Monitor(self._thresholds.window)
         self._analyse = analyse or ALLOCATIONS[policy]
         self._asked: Question | None = None
-        self._under_way: _Analysis | None = None
-        self.unfinished = 0  # batches in a row that ended with an analysis under way
         self.orders: dict[str, str] = {}  # probe orders at the last analysis
         self._failed = False
 
@@ -106,37 +79,23 @@ class Adaptation:
         self.monitor.observe(question)
         self._asked = question
         if self.allocation is None or self.allocation.allowances.keys() != set(question.model.half_joins):
-            self._begin_first(batch, self.monitor.question(question))
-            return
-        if self._under_way is not None and not self._under_way.task.lost:
-            return
-        why = self._why(question.model)
-        if why:
-            task = Task(functools.partial(self._analyse, self.monitor.question(question)))
-            if self._wait or self.unfinished >= _PATIENCE:  # nobody was patient enough to see one finished
-                task.run()
-            else:
-                background.begin(task)
-            self._under_way = _Analysis(task, self.monitor.averages, _orders(question.model), why)
+            now = self.monitor.question(question)
+            first, reason = self._analysis(now)
+            self.allocation = first or _evenly(now)
+            self._record(batch, f"first analysis; {reason}", taken=True)
 
-    def collect(self, batch: int) -> Adapted | None:
-        """A batch ends: a finished analysis, judged; None if there is none."""
-        analysis, present = self._under_way, self.allocation
-        if analysis is None or self._asked is None or present is None:
+    def adapt(self, batch: int) -> Adapted | None:
+        """A batch ends: analyse again if statistics moved, and judge what comes of it; else None."""
+        asked, present = self._asked, self.allocation
+        if asked is None or present is None or not (why := self._why(asked.model)):
             return None
-        if not analysis.task.done.is_set():
-            self.unfinished += 1
-            return None
-        self._under_way, self.unfinished = None, 0
-        self.monitor.before, self.orders = analysis.numbers, analysis.orders
-        new = analysis.task.result
+        now = self.monitor.question(asked)
+        new, reason = self._analysis(now)
         if new is None:
-            return self._record(batch, f"{analysis.why}; {self._failure(analysis.task.error)}", taken=False)
-        self.freshness = new.freshness
-        now = self.monitor.question(self._asked)
+            return self._record(batch, f"{why}; {reason}", taken=False)
         verdict, taken = _judge(now, present, new, self._thresholds.gain)
         self.allocation = new if taken else present
-        return self._record(batch, f"{analysis.why}; {verdict}", taken=taken)
+        return self._record(batch, f"{why}; {verdict}", taken=taken)
 
     def allowances(self, model: PlanModel, budget: float) -> dict[HalfJoin, float]:
         """How many rows may probe each half-join in a batch of these rates; infinite: all."""
@@ -147,7 +106,7 @@ class Adaptation:
     def save(self) -> dict[str, Any]:
         """As plain numbers and texts, for a checkpoint."""
         return {
-            **save_fields(self, _SAVED),
+            "orders": dict(self.orders),
             "allocation": None if self.allocation is None else _saved(self.allocation),
             "monitor": save_fields(self.monitor, Monitor.saved),
             "records": [[r.batch, r.reason, r.taken] for r in self.records],
@@ -155,21 +114,26 @@ class Adaptation:
 
     def load(self, saved: Mapping[str, Any], plan: Plan) -> None:
         """Go on from what was saved; an allocation of another plan is left."""
-        self._asked, self._under_way, self.freshness = None, None, None
-        load_fields(self, _SAVED, saved)
+        self._asked, self.freshness = None, None
+        self.orders = dict(saved["orders"])
         self.allocation = saved["allocation"] and _loaded(saved["allocation"], plan)
         load_fields(self.monitor, Monitor.saved, saved["monitor"])
         self.records = deque((Adapted(*r) for r in saved["records"]), maxlen=_RECORDS)
 
-    def _begin_first(self, batch: int, now: Question) -> None:
-        """There is nothing to fall back on, so it is done here."""
-        task = Task(functools.partial(self._analyse, now)).run()
-        self._under_way, self.unfinished, self.orders = None, 0, _orders(now.model)
-        self.monitor.before = self.monitor.averages
-        self.allocation = task.result or _evenly(now)
-        self.freshness = self.allocation.freshness
-        reason = self.allocation.reason if task.result else self._failure(task.error)
-        self._record(batch, f"first analysis; {reason}", taken=True)
+    def _analysis(self, now: Question) -> tuple[Allocation | None, str]:
+        """Return a new allocation, None if there is none, and why in words."""
+        self.monitor.before, self.orders = self.monitor.averages, _orders(now.model)
+        try:
+            new = self._analyse(now)
+        except Exception as error:  # whatever it is, the join goes on
+            if not self._failed:
+                _log.warning(
+                    "braided: an analysis of the allocation failed, the old one stays", exc_info=error
+                )
+            self._failed = True
+            return None, f"the analysis failed: {type(error).__name__}: {error}"
+        self.freshness = new.freshness
+        return new, new.reason
 
     def _why(self, model: PlanModel) -> str:
         now = _orders(model)
@@ -179,12 +143,6 @@ class Adaptation:
         if len(moved) > _MOST_NAMED:
             named += f" and {len(moved) - _MOST_NAMED} more"
         return named
-
-    def _failure(self, error: Exception | None) -> str:
-        if not self._failed:
-            _log.warning("braided: an analysis of the allocation failed, the old one stays", exc_info=error)
-        self._failed = True
-        return f"the analysis failed: {type(error).__name__}: {error}"
 
     def _record(self, batch: int, reason: str, *, taken: bool) -> Adapted:
         self.records.append(Adapted(batch, reason, taken))

@@ -57,7 +57,7 @@ class Rationing(Feature):
         self._target_seconds = None if target is None else to_us(target) / 1e6
         self._windows = {node: float(rows) for node, rows in host.site.state_windows.items()}
         policy = overload.allocation if overload is not None and self.limited else "jaqpot"
-        self.adaptation = Adaptation(policy, wait=host.site.repeatable)
+        self.adaptation = Adaptation(policy)
         bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
         self._freshening = Freshening(bounds if self._windows else {})
         self.too_old = ""  # why bounds on age cannot be kept
@@ -118,7 +118,7 @@ class Rationing(Feature):
             left = self.credit + self._budget - step.probes
             most = 0.0 if self._target_seconds is not None else _LEFT * self._budget
             self.credit = float(min(most, max(-self._budget, left)))
-            self.adaptation.collect(self.host.batches)
+            self.adaptation.adapt(self.host.batches)
             self._freshening.batch_done(clock_us)
             if self.adaptation.freshness is not None:  # there was an analysis since the state was loaded
                 self.too_old = self._freshening.problem(self.adaptation.freshness)
