@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from braided.policies.decisions import DriverPolicy, ProbeOrderPolicy, RowPolicy
+from braided.policies.decisions import DriverPolicy, RowPolicy
 from braided.policies.driver import DRIVER_POLICIES, InitialOutputSize, LargestFirst
 from braided.policies.index import Choice, IndexPolicy
 from braided.policies.index_cost import Costs
-from braided.policies.probe_order import PROBE_ORDER_POLICIES, Selectivity
+from braided.policies.probe_order import PROBE_ORDER_POLICIES, ProbeOrderPolicy, Selectivity
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 from braided.query.tuning import Tuning

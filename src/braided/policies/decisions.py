@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -73,20 +73,6 @@ class RowPolicy(Protocol):
 
     def reason(self, turn: Turn, stream: int) -> str:
         """Why this stream's rows come when they do."""
-
-
-class ProbeOrderPolicy(Protocol):
-    """Chooses the order in which a driver stream's rows probe the other streams."""
-
-    @property
-    def profile_rows(self) -> int:
-        """How many of a buffer's rows to profile for it."""
-
-    def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
-        """Every stream but the driver, once."""
-
-    def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
-        """The matches a row that were expected of each partner of the order; None where it did not matter."""
 
 
 DriverPolicy = BufferPolicy | RowPolicy

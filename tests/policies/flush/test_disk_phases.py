@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from braided.policies.flush.disk_phases import best_task, largest_part, most_owed, never
 from braided.policies.flush.question import Groups, Merge, Setting
+from braided.policies.flush.registry import best_task, largest_part, most_owed, never
 from tests.policies.flush.some_groups import SETTING, groups
 
 USUAL = Setting(**SETTING)

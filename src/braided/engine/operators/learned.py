@@ -58,7 +58,7 @@ class Learned:
             seen_rows,
             index_changes,
             np.zeros((streams, SIDE_MEMORIES)),
-            Estimates(streams, policies.given),
+            Estimates(np.zeros((3, streams, streams)), policies.given),
             [policies.index(i).start for i in range(streams)],
         )
 

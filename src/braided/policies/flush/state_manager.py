@@ -32,8 +32,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from braided.policies.arrays import Floats
-from braided.policies.flush.adaptive_global import overall_share, same_key
-from braided.policies.flush.lowest_first import per
+from braided.policies.flush.adaptive_global import overall_share, per, same_key
 from braided.policies.flush.question import Decision, Groups, Merge, Setting
 
 
