@@ -13,7 +13,7 @@ from braided.policies.index import Choice, IndexPolicy
 from braided.policies.index_cost import Costs
 from braided.policies.probe_order import PROBE_ORDER_POLICIES, ProbeOrderPolicy, Selectivity
 from braided.query.join_query import JoinQuery
-from braided.query.plan_tree import Plan
+from braided.query.plan_tree import Plan, label
 from braided.query.tuning import Tuning
 
 
@@ -57,12 +57,8 @@ def _index(query: JoinQuery, node: Plan, costs: Callable[[], Costs]) -> IndexPol
 
     Intermediates have what all streams have, if it is one choice for all.
     """
-    window = None
-    if isinstance(node, str):
-        chosen = query.tuning.index_of(node)
-        window = query.streams[query.names.index(node)].count_window
-    else:
-        chosen = query.tuning.index if isinstance(query.tuning.index, str) else "auto"
+    chosen = query.tuning.index_of(label(node))
+    window = query.streams[query.names.index(node)].count_window if isinstance(node, str) else None
     counts_keys = window is not None and window.per == "key"
     if chosen == "auto" and not counts_keys and not query.keyless:
         return IndexPolicy(Choice(scanned=False), costs())  # begin with the index that is never far off

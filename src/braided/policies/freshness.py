@@ -33,8 +33,8 @@ budget, would do.
 ...     selectivity={("a", "b"): 0.001, (("a", "b"), "c"): 0.005})
 >>> refresh_rates(model, {"a": 14.0, "b": 11.0})  # a: 200 rows in 14 - 10; b: 200 rows in 11 - 1
 {('a', 'b'): 50.0}
->>> found = plan_freshness(model, {"a": 14.0, "b": 11.0}, budget=300)
->>> found.rows["b"], found.cost  # 10 rows of b, and the 50 they become
+>>> plan = plan_freshness(model, {"a": 14.0, "b": 11.0}, budget=300)
+>>> plan.rows["b"], plan.cost  # 10 rows of b, and the 50 they become
 (10.0, 60.0)
 >>> print(plan_freshness(model, {"a": 14.0}, budget=30).problem)
 freshness needs 60 probes per unit of time, the budget is 30; bounds that would do: a 18
@@ -51,7 +51,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from braided.policies.flow import Flow, predict
-from braided.policies.plan_model import Path, PlanModel, frozen
+from braided.policies.plan_model import PlanModel, frozen
 from braided.policies.set_cover import CoverProblem, greedy
 from braided.query.plan_tree import Plan
 
@@ -95,7 +95,7 @@ def refresh_rates(model: PlanModel, bounds: Mapping[str, float]) -> dict[Plan, f
     needs = dict.fromkeys(model.intermediates, 0.0)
     for path in model.paths:
         if path.stream in bounds:
-            slack = max(0.0, bounds[path.stream] - _leaf_time(model, path))
+            slack = max(0.0, bounds[path.stream] - _residence(model.sizes[path.stream], path.rate))
             own = [state for state in path.entry if state != path.stream and model.sizes[state] > 0]
             times = [_residence(model.sizes[state], full.arrivals[state]) for state in own]
             for state, time in zip(own, times, strict=True):
@@ -135,15 +135,11 @@ def _residence(rows: float, rate: float) -> float:
     return rows / rate if rate > 0 else math.inf
 
 
-def _leaf_time(model: PlanModel, path: Path) -> float:
-    return _residence(model.sizes[path.stream], path.rate)
-
-
 def _loosened(model: PlanModel, bounds: Mapping[str, float], part: float) -> dict[str, float]:
     """Bounds that need only this part of the refresh rates: slacks grow by its inverse."""
     looser = dict(bounds)
     for path in model.paths:
-        leaf = _leaf_time(model, path)
+        leaf = _residence(model.sizes[path.stream], path.rate)
         if path.stream in bounds and len(path.entry) > 1:
             looser[path.stream] = leaf + _residence(bounds[path.stream] - leaf, part)
     return looser

@@ -168,7 +168,8 @@ def _judge(now: Question, present: Allocation, new: Allocation, gain: float) -> 
 
     Both are compared as they would be used: fitted to the budget of now.
     """
-    before, after = (_fitted(now, allocation) for allocation in (present, new))
+    fitted = (guard(now.model, allocation, now.budget) for allocation in (present, new))
+    before, after = (predict(now.model, allowances, settle=now.settle) for allowances in fitted)
     change = f"{before.output:.4g} -> {after.output:.4g} results expected"
     plain = predict(now.model, present.allowances, settle=now.settle).spent
     if plain > now.budget * _OVER:
@@ -177,10 +178,6 @@ def _judge(now: Question, present: Allocation, new: Allocation, gain: float) -> 
     if stale and not _stale(now, after):
         return f"{change}; rows of {', '.join(stale)} get too old under the present allocation", True
     return change, after.output > before.output * (1 + gain)
-
-
-def _fitted(now: Question, allocation: Allocation) -> Flow:
-    return predict(now.model, guard(now.model, allocation, now.budget), settle=now.settle)
 
 
 def _stale(now: Question, flow: Flow) -> list[str]:

@@ -138,10 +138,7 @@ class Rationing(Feature):
         self.restore(self._before)
 
     def catch_up(self) -> bool:
-        """Between batches: forget what is lacking no more; make it again if there is budget to spare.
-
-        Whether it was made again.
-        """
+        """Between batches, make again what is lacking if there is budget to spare; return whether it was."""
         tree, watermark_us = self.host.tree, self.host.watermark.us
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
@@ -209,18 +206,17 @@ class Rationing(Feature):
     # parts of the above
 
     def _budget_now(self) -> float | None:
-        """This engine's probes in this batch; None: no limit."""
-        if self._target_seconds is None:
-            return None if self._probes is None else float(self._own(self._probes))
-        lanes = pacing.lanes(self._cores, self._share.total, self._share.rows)
-        budget = pacing.budget(self.pace, self._target_seconds, self._share.total, lanes)
-        return None if budget is None else float(self._own(budget))
+        """Return this engine's probes in this batch; None: no limit.
 
-    def _own(self, budget: int) -> int:
-        """This engine's part of a budget: by its rows of the batch, unless others probe that have waited."""
-        return (
-            self.host.site.part.of_budget(budget) if self.host.query.counts else self._share.of_budget(budget)
-        )
+        Its part is by its rows of the batch, unless others probe that have waited.
+        """
+        budget, share = self._probes, self._share
+        if self._target_seconds is not None:
+            lanes = pacing.lanes(self._cores, share.total, share.rows)
+            budget = pacing.budget(self.pace, self._target_seconds, share.total, lanes)
+        if budget is None:
+            return None
+        return float((self.host.site.part if self.host.query.counts else share).of_budget(budget))
 
     def _lasting_us(self, node: Plan) -> int:
         """How long a row of an intermediate may be found after its newest time."""

@@ -53,9 +53,8 @@ class Regulation:
     def __init__(self, host: Host) -> None:
         query, self._host = host.query, host
         self._query, self._overload = query, query.overload
-        self._state_rows: int | None = None
-        if self._overload is not None and self._overload.state_rows is not None:
-            self._state_rows = host.site.part.of_budget(self._overload.state_rows)
+        state_rows = self._overload.state_rows if self._overload is not None else None
+        self._state_rows = None if state_rows is None else host.site.part.of_budget(state_rows)
         streams = len(query.streams)
         self._freshness_us = [s.freshness_us for s in query.streams]
         self.rates = [0.0] * streams
@@ -86,7 +85,7 @@ class Regulation:
         if sum(rows) <= budget:
             return list(arrivals)
         seed = self._query.tuning.seed
-        draws = [_draws(a, i, batch, seed) for i, a in enumerate(arrivals)]
+        draws = [_draws(a, i, batch, seed) if a else _NOTHING for i, a in enumerate(arrivals)]
         if overload.allocation == "random":
             quotas = _drawn(draws, budget)
         else:
@@ -157,18 +156,13 @@ def _times_since(side: SideState, oldest: int) -> Int64s:
 
 def _above(arrival: Arrival, floor_us: int) -> Arrival:
     """The arrival without rows that are older than what may be stored."""
-    if floor_us == BOTTOMLESS_US or not len(arrival.rows):
-        return arrival
-    above = arrival.rows.times >= floor_us
-    if above.all():
+    if floor_us == BOTTOMLESS_US or (above := arrival.rows.times >= floor_us).all():
         return arrival
     return dataclasses.replace(arrival, rows=arrival.rows.pick(above), cut_rows=int((~above).sum()))
 
 
-def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64s:
+def _draws(arrival: Arrival, stream: int, batch: int, seed: int) -> Int64s:
     """A number for each row; those with the smallest are let in."""
-    if arrival is None:
-        return _NOTHING
     out = np.empty(len(arrival.rows), np.int64)
     lots(arrival.rows.hashes, arrival.rows.times, first_lot(seed, batch * 64 + stream), out)
     return out

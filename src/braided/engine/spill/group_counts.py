@@ -12,7 +12,7 @@ import numpy as np
 
 from braided.engine.sides.groups import group_of
 from braided.policies.arrays import Floats, Int64s
-from braided.policies.keeping import Kept
+from braided.policies.keeping import Smoothed
 from braided.query.memory import Memory
 
 _PLACES_SHARE = 128  # of the limit: what the tables of all operators together may take
@@ -30,7 +30,7 @@ class GroupCounts:
         self._place_bits = min(_MOST_BITS, max(_LEAST_BITS, room.bit_length() - 1))
         self._places = np.zeros((groups, 1 << self._place_bits), np.bool_)
         self._counts = np.zeros((inputs + 2, groups))  # arrived by input, local, overall
-        self._kept = Kept(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
+        self._smoothed = Smoothed(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
         self._inputs = inputs
         self.silent = [True] * inputs  # by input, whether the latest batch brought nothing
 
@@ -51,12 +51,12 @@ class GroupCounts:
 
     def interval(self, share: float) -> None:
         """An interval is over; `share` is how much of one it was, if it was longer or shorter."""
-        self._kept.observe(self._counts / share)
+        self._smoothed.observe(self._counts / share)
         self._counts = np.zeros_like(self._counts)
 
     def now(self) -> tuple[Floats, Floats, Floats]:
         """Rows arrived by input and group, own results and results in an interval."""
-        known = self._kept.now
+        known = self._smoothed.now
         counts = self._counts if known is None else known
         return counts[: self._inputs], counts[LOCAL], counts[OVERALL]
 
@@ -75,11 +75,11 @@ class GroupCounts:
 
     def save(self) -> dict[str, Any]:
         """As plain numbers; which keys came is learned again."""
-        return {"counts": self._counts.tolist(), "kept": self._kept.kept()}
+        return {"counts": self._counts.tolist(), "kept": self._smoothed.save()}
 
     def load(self, saved: dict[str, Any]) -> None:
         """Go on from saved numbers, if they are of as many groups."""
         counts = np.array(saved["counts"])
         if counts.shape == self._counts.shape:
             self._counts = counts
-            self._kept.restore(saved["kept"])
+            self._smoothed.load(saved["kept"])

@@ -29,8 +29,8 @@ the optimum.
 >>> [str(h) for h in model.half_joins]
 ['a>b', 'b>a', '(a b)>c', 'c>(a b)']
 >>> def allowed(allocate):
-...     found = allocate(Question(model, 300))
-...     return [round(n, 2) for n in found.allowances.values()], round(found.output, 2)
+...     best = allocate(Question(model, 300))
+...     return [round(n, 2) for n in best.allowances.values()], round(best.output, 2)
 >>> allowed(equal_halfjoin), allowed(equal_best)
 (([75.0, 75.0, 75.0, 75.0], 450.0), ([0.0, 150.0, 150.0, 0.0], 750.0))
 >>> allowed(global_productivity), allowed(selectivity_best)
