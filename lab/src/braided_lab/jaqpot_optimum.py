@@ -118,12 +118,13 @@ def _cover_above(model: PlanModel, factor: float) -> float | None:
 
 
 def _least_cost(problem: CoverProblem) -> float:
-    """What the best cover costs, by linear program (HiGHS)."""
+    """What the best cover costs, by linear program (HiGHS); some are coverable only up to its tolerance."""
     gains = problem.gains * problem.caps
     scale = np.abs(gains).max(axis=1, initial=0.0)
     scale[scale == 0] = 1.0
     costs, matrix, limits = problem.costs * problem.caps, -gains / scale[:, None], -problem.needs / scale
-    return float(linprog(costs, A_ub=matrix, b_ub=limits, bounds=(0, 1), method="highs").fun)
+    best = linprog(costs, A_ub=matrix, b_ub=limits, bounds=(0, 1), method="highs")
+    return float(best.fun) if best.status == 0 else greedy(problem).cost
 
 
 def analysis_ms(lab: Lab) -> Floats:
