@@ -19,7 +19,6 @@ from braided.engine.operators.learned import SIDE_MEMORIES, Learned
 from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.arrays import Int64s
-from braided.policies.index import Fixed
 from braided.policies.index_cost import Load
 from braided.query.bounds import INFINITE_US
 
@@ -40,7 +39,7 @@ def choose(join: FlatJoin, sides: Sequence[SideState | None], arriving: Sequence
         policy, now = policies.index(i), learned.choices[i]
         if side is None:
             continue
-        if not isinstance(policy, Fixed):
+        if policy.costs is not None:
             load = _expected(join, i, side, counts, arriving)
             if load is not None:
                 learned.choices[i] = chosen = policy.choose(load, now, side.rows)
@@ -53,7 +52,7 @@ def learn(
     join: FlatJoin, before: Learned, sides: Sequence[SideState | None], rows: Sequence[Rows | None]
 ) -> None:
     """Remember what a batch asked of the sides that choose; `before` is what was known when it began."""
-    if all(isinstance(join.policies.index(i), Fixed) for i in range(len(sides))):
+    if all(join.policies.index(i).costs is None for i in range(len(sides))):
         return
     learned, arrived = join.learned, [0 if r is None else len(r) for r in rows]
     everything = sum(arrived)

@@ -14,8 +14,9 @@ from braided.engine.fields import load_fields, save_fields
 from braided.engine.kernels.tables import PROBES, TALLY_COLUMNS
 from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
-from braided.policies.decisions import Choice, ProbePlan, Turn
+from braided.policies.decisions import ProbePlan, Turn
 from braided.policies.estimates import Estimates
+from braided.policies.index import Choice
 
 SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
 _ARRAYS = ("tallies", "seen_rows", "index_changes", "memories")
@@ -57,7 +58,7 @@ class Learned:
             seen_rows,
             index_changes,
             np.zeros((streams, SIDE_MEMORIES)),
-            Estimates(streams, policies.given),
+            Estimates(np.zeros((3, streams, streams)), policies.given),
             [policies.index(i).start for i in range(streams)],
         )
 

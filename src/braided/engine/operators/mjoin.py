@@ -44,7 +44,6 @@ from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
 from braided.policies.decisions import BufferPolicy, ProbePlan, Rations, RowPolicy, Turn, next_buffer
-from braided.policies.index import Fixed as FixedIndex
 from braided.query.bounds import Bounds
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
@@ -106,7 +105,7 @@ class FlatJoin:
         started = self.learned.choices
         self.learned.load(saved)
         for i, choice in enumerate(started):
-            if isinstance(self.policies.index(i), FixedIndex):
+            if self.policies.index(i).costs is None:
                 self.learned.choices[i] = choice
 
     def pass_over(self, buffers: Sequence[Buffer]) -> None:
@@ -208,12 +207,13 @@ class FlatJoin:
         """The driver stream's probe order and shares, with all that is known."""
         profile = self._profile(driver, buffer, visible)
         turn = dataclasses.replace(turn, order=self.learned.orders.get(driver, ()), profile=profile)
-        rations = self._rations
-        order = rations.orders[driver] if rations else self.policies.probe_order.order(driver, turn)
-        self.learned.orders[driver] = order
-        if rations is None:
-            return Decided(turn, ProbePlan(driver, order, (1.0,) * len(order)))
-        return Decided(turn, ProbePlan(driver, order, rations.shares[driver], rations.allowed.get(driver)))
+        if self._rations:
+            plan = self._rations[driver]
+        else:
+            order = self.policies.probe_order.order(driver, turn)
+            plan = ProbePlan(driver, order, (1.0,) * len(order))
+        self.learned.orders[driver] = plan.order
+        return Decided(turn, plan)
 
     def _profile(self, driver: int, buffer: Buffer, visible: Sequence[int]) -> Int64s | None:
         """How many rows of each partner every 64th row (or fewer) matches, with those of earlier buffers."""

@@ -18,7 +18,7 @@ from braided.engine.operators.operator import Operator
 from braided.engine.sides.groups import group_of, groups_at, rows_by_group
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.arrays import Floats, Int32s, Int64s
-from braided.policies.keeping import Kept
+from braided.policies.keeping import Smoothed
 from braided.query.memory import Memory
 from braided.query.plan_tree import Plan, leaves
 
@@ -38,7 +38,7 @@ class GroupCounts:
         self._place_bits = min(_MOST_BITS, max(_LEAST_BITS, room.bit_length() - 1))
         self._places = np.zeros((groups, 1 << self._place_bits), np.bool_)
         self._counts = np.zeros((inputs + 2, groups))  # arrived by input, local, overall
-        self._averages = Kept(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
+        self._averages = Smoothed(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
         self.silent = [True] * inputs  # by input, whether the latest batch brought nothing
         self.nbytes = self._places.nbytes + 4 * self._counts.nbytes
 
