@@ -65,10 +65,7 @@ def activations(
     """The batches of a run."""
     if batch_period is None:
         if buffer_rows is not None:
-            raise InvalidValue(
-                f"run_local: buffer_rows={buffer_rows!r} bounds the buffers of a batch_period; give one, for "
-                "example batch_period='1 second'"
-            )
+            raise InvalidValue("run_local: buffer_rows bounds the buffers of a batch_period; give one")
         rows = DEFAULT_BATCH_ROWS if batch_rows is None else batch_rows
         check_rows("run_local", "batch_rows", rows)
         return _by_rows(whole, rows)
@@ -93,10 +90,8 @@ def _periods(query: JoinQuery, whole: Mapping[str, pa.RecordBatch], period_us: i
     arrived = {}
     for stream in query.streams:
         if stream.time is None:
-            raise InvalidValue(
-                f"run_local: batch_period needs a time column in stream {stream.name!r}; give it time=..., "
-                "or use batch_rows"
-            )
+            wrong = "run_local: batch_period needs a time column; give it time=..., or use batch_rows"
+            raise InvalidValue.of(stream.name, "time", wrong)
         event_us = times.event_times(stream, whole[stream.name].column(stream.time)).us
         arrived[stream.name] = np.maximum.accumulate(event_us) if len(event_us) else event_us
     start = min((int(a[0]) for a in arrived.values() if len(a)), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +13,11 @@ from braided.engine.engine import Engine
 from braided.engine.intake import as_batch
 from braided.engine.sides.storable import no_results
 from braided.engine.site import Site
-from braided.local.activation import Activation, BatchReport, activations
+from braided.local.activation import BatchReport, activations
+from braided.local.local_join import check_inputs
 from braided.local.queues import scheduled
 from braided.query.durations import Duration
-from braided.query.errors import InvalidType, InvalidValue, UnknownName
+from braided.query.errors import InvalidType, InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.scheduling import Scheduling
 
@@ -43,55 +44,35 @@ def run_local(
     """
     if on_batch is not None and not callable(on_batch):
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
-    whole = _whole(query, tables)
+    check_inputs("run_local", "table", query, tables)
+    whole = {stream.name: as_batch(stream, tables[stream.name], None) for stream in query.streams}
     engine = Engine(query, Site(repeatable=True))
     engine.core.learn({name: batch.schema for name, batch in whole.items()})
-    found: list[pa.Table] = []
-    spent = passed = 0.0
     if scheduling is None:
         batches = activations(query, whole, batch_rows, batch_period, buffer_rows)
+    elif (batch_rows, batch_period, buffer_rows) == (None, None, None):
+        batches = scheduled(query, whole, scheduling)
     else:
-        batches = _scheduled(query, whole, scheduling, (batch_rows, batch_period, buffer_rows))
+        raise InvalidValue("run_local: scheduling makes the batches; leave other options of theirs out")
+    results: list[pa.Table] = []
+    spent = passed = 0.0
     for number, now in enumerate(batches):
         began = time.process_time()
-        results = [table for step in engine.before() for table in step]
-        results += engine.step(engine.accept(now.batch, borrow=True), eager=False)
+        new = [table for step in engine.before() for table in step]
+        new += engine.step(engine.accept(now.batch, borrow=True), eager=False)
         seconds = time.process_time() - began
-        found += results
+        results += new
         spent, passed = spent + seconds, passed + (now.period_seconds or 0.0)
         if on_batch is not None:
             rows = {name: now.batch[name].num_rows if name in now.batch else 0 for name in query.names}
             held_back = {**dict.fromkeys(query.names, 0), **now.held_back}
-            new = sum(table.num_rows for table in results)
-            on_batch(BatchReport(number, rows, held_back, new, seconds, now.period_seconds))
-    found += (table for step in engine.finish() for table in step)
+            found = sum(table.num_rows for table in new)
+            on_batch(BatchReport(number, rows, held_back, found, seconds, now.period_seconds))
+    results += (table for step in engine.finish() for table in step)
     if passed:
         _log.info("the CPU was idle for %.1f %% of the time between activations", 100 * (1 - spent / passed))
     _warn_of_late_rows(engine)
-    return pa.concat_tables(found) if found else no_results(engine.core.schema)
-
-
-def _scheduled(
-    query: JoinQuery, whole: Mapping[str, pa.RecordBatch], scheduling: Scheduling, others: tuple[object, ...]
-) -> Iterator[Activation]:
-    if any(other is not None for other in others):
-        raise InvalidValue(
-            "run_local: scheduling makes the batches; give it without batch_rows, batch_period, buffer_rows"
-        )
-    return scheduled(query, whole, scheduling)
-
-
-def _whole(query: JoinQuery, tables: Mapping[str, Any]) -> dict[str, pa.RecordBatch]:
-    if not isinstance(query, JoinQuery):
-        raise InvalidType(f"run_local needs a bd.JoinQuery; got {query!r}")
-    if not isinstance(tables, Mapping):
-        raise InvalidType(f"run_local needs a mapping of stream names to tables; got {tables!r}")
-    for name in (*query.names, *tables):
-        if name not in tables:
-            raise UnknownName(f"run_local: no table for stream {name!r}; give one per stream")
-        if name not in query.names:
-            raise UnknownName(f"run_local: the query has no stream {name!r}; it has {', '.join(query.names)}")
-    return {stream.name: as_batch(stream, tables[stream.name], None) for stream in query.streams}
+    return pa.concat_tables(results) if results else no_results(engine.core.schema)
 
 
 def _warn_of_late_rows(engine: Engine) -> None:

@@ -203,10 +203,8 @@ def _metas(spark: SparkSession, checkpoint: str) -> dict[int, dict[int, Meta]]:
             rows = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data").collect()
             metas[operator] = {number[label]: Meta.decode(bytes(data)) for label, data in rows}
     except Exception as wrong:
-        raise InvalidValue(
-            f"the checkpoint at {checkpoint!r} is not one of a Braided join that can be read "
-            f"({str(wrong).splitlines()[0]}); name another folder"
-        ) from None
+        reason = f"no state of a Braided join can be read there ({str(wrong).splitlines()[0]})"
+        raise InvalidValue(f"checkpoint {checkpoint!r}: {reason}; name another folder") from None
     return metas
 
 

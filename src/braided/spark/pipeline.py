@@ -23,10 +23,12 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
+from braided.local.local_join import check_inputs
+from braided.query.errors import InvalidType, InvalidValue, require_choice
 from braided.query.join_query import JoinQuery
+from braided.query.kinds import whole
 from braided.query.memory import LEAST_BYTES
 from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
@@ -80,9 +82,7 @@ def join(
         check_checkpoint(plan, checkpoint, ordered[0].sparkSession)
     if ordered[0].isStreaming:
         start_early(ordered[0].sparkSession)
-    made: dict[PlanNode, DataFrame] = dict(
-        zip(query.names, map(_watermarked, ordered, query.streams), strict=True)
-    )
+    made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}
     for stage in plan.stages():
         packed = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
         if ordered[0].isStreaming and stage.first:
@@ -138,25 +138,17 @@ def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
-    if not isinstance(query, JoinQuery):
-        raise InvalidType(f"join needs a bd.JoinQuery; got {query!r}")
-    for name in (*query.names, *frames):
-        if name not in frames:
-            raise UnknownName(f"join: no DataFrame for stream {name!r}; give one per stream")
-        if name not in query.names:
-            raise UnknownName(f"join: the query has no stream {name!r}; it has {', '.join(query.names)}")
-    if isinstance(buckets, bool) or not isinstance(buckets, int):
-        raise InvalidType(f"join: buckets must be a whole number; got {buckets!r}")
-    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
-        raise InvalidValue(f"join: buckets must be a power of two up to {MAX_BUCKETS}; got {buckets}")
+    check_inputs("join", "DataFrame", query, frames)
+    wanted = f"a power of two up to {MAX_BUCKETS}"
+    if whole(1, MAX_BUCKETS, wanted)("join", "buckets", buckets) & (buckets - 1):
+        raise InvalidValue.must("buckets", wanted, buckets, owner="join")
     require_choice("join", "late", late, ("drop", "flag"))
     spark = frames[query.names[0]].sparkSession
     streaming = [name for name in query.names if frames[name].isStreaming]
     if 0 < len(streaming) < len(query.names):
         rest = [name for name in query.names if name not in streaming]
         raise InvalidType(
-            f"join: {', '.join(streaming)} stream and {', '.join(rest)} do not; all inputs must be streaming "
-            "DataFrames, or all batch DataFrames"
+            f"join: {', '.join(streaming)} stream and {', '.join(rest)} do not; all must, or none"
         )
     for name in streaming:
         _check_input(name, frames[name])
@@ -182,9 +174,8 @@ def _check_input(name: str, df: DataFrame) -> None:
     """Raise if a streaming input is a join of ours: two in a row could not be exact."""
     if f"CollectMetrics {OBSERVED}," in df._jdf.queryExecution().analyzed().toString():
         raise InvalidValue(
-            f"join: the input for stream {name!r} is the result of another bd.spark.join, and one streaming "
-            "query holds only one; put all streams into one JoinQuery (on= takes several keys), or write the "
-            "first result to a sink and read it from there"
+            f"join: the input for stream {name!r} is the result of another bd.spark.join; put all streams in "
+            "one JoinQuery (on= takes several keys), or write that result to a sink and read it from there"
         )
 
 
@@ -215,14 +206,9 @@ def _check_plan(plan: JoinPlan) -> None:
     _ = [stage.keys for stage in stages], plan.output
     for option in ("overload", "memory"):
         if len(stages) > 1 and getattr(plan.query, option) is not None:
-            raise InvalidValue(
-                f"join: {option} is not available for joins with several keys on Spark; use one key, or the "
-                "local engine"
-            )
+            raise InvalidValue(f"join: {option} is not available with several keys on Spark; use one key")
     if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
-        raise InvalidValue(
-            f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
-        )
+        raise InvalidValue(f"join: the column {LATE_COLUMN!r} is to flag late rows; rename yours")
 
 
 def _arena(spark: SparkSession) -> str:
@@ -252,12 +238,8 @@ def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
     if stream.time is not None and stream.time in df.columns:
         type_ = df.schema[stream.time].dataType
         if not isinstance(type_, TimestampType | TimestampNTZType):
-            raise InvalidType(
-                f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
-                "it must be a timestamp; cast it",
-                stream=stream.name,
-                option="time",
-            )
+            wrong = f"time column {stream.time!r} is {type_.simpleString()} and must be a timestamp; cast it"
+            raise InvalidType.of(stream.name, "time", wrong)
     return pa.schema([(f.name, f.type) for f in in_arrow(df.schema)])
 
 
@@ -282,13 +264,9 @@ def _has_watermark(df: DataFrame) -> bool:
 
 def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
     """The result's Spark schema: columns keep the types they came with."""
-    schema = StructType()
-    for column in plan.output.columns:
-        schema.add(column.name, frames[column.stream].schema[column.column].dataType, nullable=True)
-    for field in plan.schema:
-        if field.name not in schema.names:
-            schema.add(field.name, from_arrow_schema(pa.schema([field]))[0].dataType, nullable=True)
-    return schema
+    types = {c.name: frames[c.stream].schema[c.column].dataType for c in plan.output.columns}
+    added = from_arrow_schema(pa.schema([field for field in plan.schema if field.name not in types]))
+    return StructType([*(StructField(name, type_) for name, type_ in types.items()), *added])
 
 
 def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
