@@ -28,7 +28,7 @@ from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.cold import ColdPiece, cold_pieces
-from braided.spark.storage.same_query import check_cold, check_same_query
+from braided.spark.storage.same_query import check_same_query
 from braided.spark.storage.store import Chunk, Meta
 from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import MAX_BUCKETS, labels
@@ -107,7 +107,6 @@ def check_checkpoint(plan: JoinPlan, checkpoint: str, spark: SparkSession) -> No
         for meta in metas.values():
             number = meta.stage[0] if meta.stage else 0
             check_same_query(meta, stages[min(number, len(stages) - 1)])
-            check_cold(meta, plan)
 
 
 def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:

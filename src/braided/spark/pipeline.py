@@ -39,8 +39,7 @@ from braided.spark.checkpoint import check_checkpoint
 from braided.spark.measures import OBSERVED, observation
 from braided.spark.plan import LATE_COLUMN, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.sessions.builder import check_session
-from braided.spark.sessions.workers import start_early
+from braided.spark.sessions.builder import check_session, start_workers
 from braided.spark.sources.heartbeat import beats
 from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.blobs import unpack
@@ -81,7 +80,7 @@ def join(
     if checkpoint is not None:
         check_checkpoint(plan, checkpoint, ordered[0].sparkSession)
     if ordered[0].isStreaming:
-        start_early(ordered[0].sparkSession)
+        start_workers(ordered[0].sparkSession)
     made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}
     for stage in plan.stages():
         packed = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}

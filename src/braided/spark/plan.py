@@ -49,6 +49,16 @@ class JoinPlan:
         return tuple(layouts)
 
     @functools.cached_property
+    def stored_types(self) -> dict[str, dict[str, str]]:
+        """The types of the stored columns, by stream and column."""
+        return {n.stream.name: {f.name: str(f.type) for f in n.stored_schema} for n in self.layouts}
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The query's, which takes long enough to be made once."""
+        return self.query.fingerprint()
+
+    @functools.cached_property
     def subplans(self) -> tuple[Subplan, ...]:
         """The operators of each stage."""
         return subplans(self.query.graph, self.query.tree)

@@ -279,10 +279,9 @@ def open_arena(plan: JoinPlan, query_id: str, bucket: int) -> Arena | None:
     """
     if not plan.arena or plan.query.counts:
         return None
-    fingerprint = plan.query.fingerprint()
     try:
-        folder = bucket_folder(plan.arena, query_id, fingerprint, bucket, plan.stage)
-        return Arena(folder, fingerprint, folder.lock(_LOCK))
+        folder = bucket_folder(plan.arena, query_id, plan.fingerprint, bucket, plan.stage)
+        return Arena(folder, plan.fingerprint, folder.lock(_LOCK))
     except OSError:
         return None
 

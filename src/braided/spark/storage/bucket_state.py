@@ -17,7 +17,7 @@ from braided.spark.plan import JoinPlan
 from braided.spark.storage.arena import Arena
 from braided.spark.storage.chunks import Chunks
 from braided.spark.storage.cold import ColdGroups
-from braided.spark.storage.same_query import check_cold, check_same_query, same_plan, stage_of, stored_types
+from braided.spark.storage.same_query import check_same_query, first_meta, same_plan
 from braided.spark.storage.store import Meta, State
 
 
@@ -33,13 +33,12 @@ class BucketState:
 
     def _read_meta(self) -> Meta:
         """The bucket's small value; a checkpoint of another meaning raises before anything is touched."""
-        plan, data = self._plan, None if self._state is None else self._state.get_meta()
+        data = None if self._state is None else self._state.get_meta()
         if data is None:
-            query, types = plan.query, stored_types(plan)
-            return Meta(query.fingerprint(), query.meaning(), types, plan.buckets, stage_of(plan))
+            return first_meta(self._plan)
         meta = Meta.decode(data)
-        check_same_query(meta, plan)
-        meta.schema = stored_types(plan)
+        check_same_query(meta, self._plan)
+        meta.schema = self._plan.stored_types
         return meta
 
     def engine(self, arena: Arena | None) -> Engine:
@@ -49,7 +48,6 @@ class BucketState:
             if arena is not None:
                 arena.clear()
             return engine
-        check_cold(meta, self._plan)
         state = EngineState(meta.numbers, self._chunks.read())
         if arena is not None:
             if self._mapped() and arena.load(engine, meta.token):

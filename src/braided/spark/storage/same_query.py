@@ -13,59 +13,43 @@ from braided.query.values import plain
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Meta
 
-_REMEDY = "go back to it, or start a new checkpoint"
+
+def first_meta(plan: JoinPlan) -> Meta:
+    """The small value of a bucket that has no state yet."""
+    return Meta(plan.fingerprint, plan.query.meaning(), plan.stored_types, plan.buckets, _stage(plan))
+
+
+def _stage(plan: JoinPlan) -> list[int]:
+    """How a bucket's state names its stage; the only one has no name."""
+    return [plan.stage, len(plan.subplans)] if len(plan.subplans) > 1 else []
 
 
 def check_same_query(meta: Meta, plan: JoinPlan) -> None:
     """Raise if a checkpoint belongs to a query of another meaning, with the difference and the remedy."""
+    if different := _difference(meta, plan):
+        raise InvalidValue(f"this checkpoint {different}; go back to it, or start a new checkpoint")
+    check_on_disk(meta.spilled, plan.query.memory, same_plan=same_plan(meta, plan))
+
+
+def _difference(meta: Meta, plan: JoinPlan) -> str:
+    """What differs between a checkpoint and the query, in words; nothing if they agree."""
     if meta.buckets != plan.buckets:
-        raise InvalidValue(
-            f"this checkpoint was made with buckets={meta.buckets}, and the join asks for "
-            f"buckets={plan.buckets}; {_REMEDY}"
-        )
-    different = plan.query.difference(meta.meaning)
-    if different:
-        raise InvalidValue(f"this checkpoint belongs to another query: {different}; {_REMEDY}")
+        return f"was made with buckets={meta.buckets}, and the join asks for buckets={plan.buckets}"
+    if different := plan.query.difference(meta.meaning):
+        return f"belongs to another query: {different}"
     tree = plain(plan.query.tree)
     written = meta.numbers.get("plan", tree)
-    if meta.stage != stage_of(plan) or (meta.stage and written != tree):
-        raise InvalidValue(
-            f"this checkpoint was made with plan={written!r}, and the join has plan={tree!r}; with several "
-            f"keys every stage of a plan keeps rows of its own, so the plan is fixed; {_REMEDY}"
-        )
-    _check_types(meta, plan)
-
-
-def _check_types(meta: Meta, plan: JoinPlan) -> None:
-    now = stored_types(plan)
+    if meta.stage != _stage(plan) or (meta.stage and written != tree):
+        fixed = "with several keys every stage of a plan holds rows of its own, so the plan is fixed"
+        return f"was made with plan={written!r}, and the join has plan={tree!r}; {fixed}"
     for stream, columns in meta.schema.items():
         for column, type_ in columns.items():
-            new = now[stream].get(column, type_)
+            new = plan.stored_types[stream].get(column, type_)
             if new != type_:
-                raise InvalidValue(
-                    f"this checkpoint holds column {column!r} of stream {stream!r} as {type_}, and it is now "
-                    f"{new}; cast it back, or start a new checkpoint"
-                )
-
-
-def check_cold(meta: Meta, plan: JoinPlan) -> None:
-    """Raise if cold groups of the checkpoint cannot be used as the join is asked for now."""
-    check_on_disk(meta.spilled, plan.query.memory, same_plan=same_plan(meta, plan))
+                return f"holds column {column!r} of stream {stream!r} as {type_}, and it is now {new}"
+    return ""
 
 
 def same_plan(meta: Meta, plan: JoinPlan) -> bool:
     """Whether the state was written by the plan that is run now; else intermediates are made again."""
     return bool(meta.numbers["plan"] == plain(plan.query.tree))
-
-
-def stage_of(plan: JoinPlan) -> list[int]:
-    """How a bucket's state names its stage; the only one has no name."""
-    return [plan.stage, len(plan.subplans)] if len(plan.subplans) > 1 else []
-
-
-def stored_types(plan: JoinPlan) -> dict[str, dict[str, str]]:
-    """The types of the stored columns, by stream and column."""
-    return {
-        layout.stream.name: {field.name: str(field.type) for field in layout.stored_schema}
-        for layout in plan.layouts
-    }
