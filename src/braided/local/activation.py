@@ -68,7 +68,9 @@ def activations(
             raise InvalidValue("run_local: buffer_rows bounds the buffers of a batch_period; give one")
         rows = DEFAULT_BATCH_ROWS if batch_rows is None else batch_rows
         check_rows("run_local", "batch_rows", rows)
-        return _by_rows(whole, rows)
+        for start in range(0, max(batch.num_rows for batch in whole.values()), rows):
+            yield Activation({n: b.slice(start, rows) for n, b in whole.items() if start < b.num_rows})
+        return
     if batch_rows is not None:
         raise InvalidValue("run_local: give batch_rows or batch_period, not both")
     if buffer_rows is not None:
@@ -76,13 +78,7 @@ def activations(
     period_us = to_us(batch_period, owner="batch_period")
     if period_us <= 0:
         raise InvalidValue(f"run_local: batch_period must be at least 1 us; got {batch_period!r}")
-    return _by_period(whole, _periods(query, whole, period_us), period_us, buffer_rows)
-
-
-def _by_rows(whole: Mapping[str, pa.RecordBatch], rows: int) -> Iterator[Activation]:
-    longest = max(batch.num_rows for batch in whole.values())
-    for start in range(0, longest, rows):
-        yield Activation({n: b.slice(start, rows) for n, b in whole.items() if start < b.num_rows})
+    yield from _by_period(whole, _periods(query, whole, period_us), period_us, buffer_rows)
 
 
 def _periods(query: JoinQuery, whole: Mapping[str, pa.RecordBatch], period_us: int) -> dict[str, Int64s]:

@@ -37,10 +37,7 @@ def scheduled(
         raise InvalidType(f"run_local: scheduling must be a bd.Scheduling; got {scheduling!r}")
     by_name = {stream.name: stream for stream in query.streams}
     queues = [(by_name[name], whole[name]) for name in policy.priorities(scheduling, query)]
-    return _batches(queues, _seen(query, queues, scheduling), scheduling)
-
-
-def _batches(queues: Queues, seen: _Seen | None, scheduling: Scheduling) -> Iterator[Activation]:
+    seen = _seen(query, queues, scheduling)
     rng = np.random.default_rng(scheduling.seed)
     at, taken = [0] * len(queues), (0,) * len(queues)
     while any(waiting := [batch.num_rows - at[i] for i, (_, batch) in enumerate(queues)]):

@@ -11,7 +11,9 @@ Rows that a lower stage made are never judged: their last component was accepted
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,7 +25,7 @@ from braided.engine.intake import Arrival
 from braided.engine.stopwatch import Stopwatch
 from braided.spark import measures
 from braided.spark.plan import LATE_COLUMN, JoinPlan
-from braided.spark.storage.arena import Arena, new_token, open_arena
+from braided.spark.storage.arena import Arena, open_arena
 from braided.spark.storage.bucket_state import BucketState
 from braided.spark.storage.store import Meta, State
 from braided.spark.wire import blobs
@@ -51,11 +53,8 @@ class Bucket:
         Without a state there is nothing to come: results that wait are handed out.
         """
         arena = open_arena(self._plan, self._query_id, self._number)
-        try:
+        with contextlib.nullcontext() if arena is None else contextlib.closing(arena):
             yield from self._run(Received(self._plan, packed), arena)
-        finally:
-            if arena is not None:
-                arena.close()
 
     def owed(self) -> Iterator[bytes]:
         """Blobs of all results that wait, if nothing more arrives; the state is as good as gone then."""
@@ -85,7 +84,7 @@ class Bucket:
             return
         self._measure(meta, engine, received)
         engine.make_room(arrivals)  # any attempt may, as it likes: the results of this batch are out
-        previous, meta.token = meta.token, new_token()
+        previous, meta.token = meta.token, secrets.token_hex(16)
         if stored.rebuilds and (self._plan.query.promises or self._plan.query.memory is not None):
             previous = ""  # chunks that are not committed say where rows lie now
         with watch.on("state"):
@@ -122,21 +121,15 @@ class Bucket:
 
     def _late(self, arrivals: Sequence[Arrival | None]) -> Iterator[bytes]:
         """Late rows in the result's columns: those of the other streams are null."""
-        if self._plan.late != "flag":
-            return
-        for i, arrival in enumerate(arrivals):
+        plan = self._plan
+        for i, arrival in enumerate(arrivals if plan.late == "flag" else ()):
             if arrival is None or arrival.late is None:
                 continue
             rows = arrival.late.num_rows
-            known = {
-                c.name: arrival.late.column(c.column) for c in self._plan.output.columns if c.stream == i
-            }
-            known[LATE_COLUMN] = pa.array([self._plan.query.names[i]] * rows)
-            arrays = [
-                known[field.name].cast(field.type) if field.name in known else pa.nulls(rows, field.type)
-                for field in self._plan.schema
-            ]
-            yield from blobs.encoded(pa.RecordBatch.from_arrays(arrays, schema=self._plan.schema))
+            known = {c.name: arrival.late.column(c.column) for c in plan.output.columns if c.stream == i}
+            known[LATE_COLUMN] = pa.array([plan.query.names[i]] * rows)
+            arrays = [known.get(f.name, pa.nulls(rows, f.type)).cast(f.type) for f in plan.schema]
+            yield from blobs.encoded(pa.RecordBatch.from_arrays(arrays, schema=plan.schema))
 
 
 def batch_join(plan: JoinPlan, *, whole: bool) -> Callable[..., Any]:

@@ -20,16 +20,9 @@ import numpy as np
 from pyspark.sql.streaming.query import StreamingQuery
 
 from braided.engine.intake import Arrival
+from braided.policies import statistics
 from braided.policies.numbers import Number, declared
-from braided.policies.statistics import (
-    Adapted,
-    HalfJoinStatistics,
-    IntermediateStatistics,
-    JoinMetrics,
-    RationingStatistics,
-    Statistics,
-    StreamStatistics,
-)
+from braided.policies.statistics import JoinMetrics, Statistics, StreamStatistics
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Chunk
@@ -38,10 +31,10 @@ OBSERVED = "braided"
 _OURS = re.compile(rf"{OBSERVED}(\.\d+)?")
 _GROUPS = {
     "streams": StreamStatistics,
-    "half_joins": HalfJoinStatistics,
-    "intermediates": IntermediateStatistics,
+    "half_joins": statistics.HalfJoinStatistics,
+    "intermediates": statistics.IntermediateStatistics,
 }
-_KINDS = {"join": JoinMetrics, "rationing": RationingStatistics, **_GROUPS}
+_KINDS = {"join": JoinMetrics, "rationing": statistics.RationingStatistics, **_GROUPS}
 _ADAPTATIONS = 4  # that a bucket reports
 _SAMPLE = 4096  # rows a stream: a key with 1 % of the rows has 41 of them
 _RUNS = 64
@@ -54,13 +47,13 @@ Stored: TypeAlias = Mapping[str, Sequence[Chunk]]  # by stream or intermediate
 class Load(NamedTuple):
     """A bucket's rows of a batch, those of its hottest key, and the rows it holds; and its decisions.
 
-    Each turn names its driver, then the partners in the order they were probed, by their place in `_inputs`.
+    Each turn names its driver, then the partners in the order they were probed.
     """
 
     rows: int
     hottest_key_rows: int
     live_rows: int
-    turns: Sequence[Sequence[int]]
+    turns: Sequence[Sequence[str]]
 
 
 Report: TypeAlias = tuple[Sequence[Any], Load]  # a bucket's numbers, and the rest
@@ -94,11 +87,6 @@ def _slots(streams: tuple[str, ...], plan: Plan) -> list[_Slot]:
     ]
 
 
-def _inputs(plan: Plan) -> list[str]:
-    """The inputs of all operators."""
-    return [label(child) for node in operators(plan) for child in node]
-
-
 def report(
     seen: Statistics, plan: JoinPlan, stored: Stored, *, rows: int, hottest_key_rows: int, **measured: float
 ) -> str:
@@ -117,15 +105,14 @@ def report(
         latest = seen.rationing.adaptations[-_ADAPTATIONS:]
         values["rationing", ""] = vars(seen.rationing) | {"adaptations": latest}
     numbers = [values.get((s.of, s.key), {}).get(s.name) for s in _slots(query.names, query.tree)]
-    place = {name: i for i, name in enumerate(_inputs(query.tree))}
-    turns = [[place[d], *(place[p] for p in seen.probe_orders[d])] for d in seen.driver_streams]
+    turns = [(driver, *seen.probe_orders[driver]) for driver in seen.driver_streams]
     live = sum(numbers.get("live_rows", 0) for numbers in streams.values())
     load = Load(rows, hottest_key_rows, live, turns)
     return json.dumps([numbers, load], separators=(",", ":"), default=_plain)
 
 
 def _plain(value: Any) -> Any:
-    return vars(value) if isinstance(value, Adapted) else int(value)
+    return vars(value) if isinstance(value, statistics.Adapted) else int(value)
 
 
 def _streams(seen: Statistics, plan: JoinPlan, stored: Stored) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -160,9 +147,8 @@ def combined(
         of: {key: kind(**numbers) for key, numbers in values[of].items()} for of, kind in _GROUPS.items()
     }
     loads = [[load for _, load in stage] for stage in stages]
-    inputs = _inputs(plan)
     busiest = [max(stage, key=lambda load: load.rows) for stage in loads]
-    turns = [tuple(inputs[i] for i in turn) for load in busiest for turn in load.turns]
+    turns = [tuple(turn) for load in busiest for turn in load.turns]
     return JoinMetrics(
         **values["join"][""],
         **groups,
@@ -175,11 +161,11 @@ def combined(
     )
 
 
-def _rationing(values: Mapping[str, Any]) -> RationingStatistics | None:
+def _rationing(values: Mapping[str, Any]) -> statistics.RationingStatistics | None:
     if values["adaptations"] is None:
         return None
-    adaptations = tuple(Adapted(**a) for a in values["adaptations"])
-    return RationingStatistics(**{**values, "adaptations": adaptations})
+    adaptations = tuple(statistics.Adapted(**a) for a in values["adaptations"])
+    return statistics.RationingStatistics(**{**values, "adaptations": adaptations})
 
 
 def _lags(streams: Mapping[str, StreamStatistics]) -> dict[str, int | None]:
@@ -202,13 +188,12 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
 def _remembered(run: str, progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Progress, with the last in which buckets reported: a query that idles long has nothing else."""
     latest = next((batch for batch in reversed(progress) if _reports([batch])), None)
-    if latest is not None:
-        _LATEST.pop(run, None)
-        _LATEST[run] = latest
-        while len(_LATEST) > _RUNS:
-            del _LATEST[next(iter(_LATEST))]
-    elif run in _LATEST:
-        return [_LATEST[run], *progress]
+    if latest is None:
+        return [_LATEST[run], *progress] if run in _LATEST else progress
+    _LATEST.pop(run, None)
+    _LATEST[run] = latest
+    if len(_LATEST) > _RUNS:
+        del _LATEST[next(iter(_LATEST))]
     return progress
 
 

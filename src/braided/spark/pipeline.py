@@ -39,6 +39,7 @@ from braided.spark.checkpoint import check_checkpoint
 from braided.spark.measures import OBSERVED, observation
 from braided.spark.plan import LATE_COLUMN, JoinPlan
 from braided.spark.processor import JoinProcessor
+from braided.spark.releases import in_arrow
 from braided.spark.sessions.builder import check_session, start_workers
 from braided.spark.sources.heartbeat import beats
 from braided.spark.storage.folders import remove_at_exit, remove_with_queries
@@ -46,7 +47,6 @@ from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import MAX_BUCKETS
 from braided.spark.wire.pack import beat, pack, repack, tell
 from braided.spark.wire.packed import Found, Packed, schema
-from braided.spark.wire.schemas import in_arrow
 
 DEFAULT_BUCKETS = 8
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
@@ -210,27 +210,25 @@ def _check_plan(plan: JoinPlan) -> None:
         raise InvalidValue(f"join: the column {LATE_COLUMN!r} is to flag late rows; rename yours")
 
 
-def _arena(spark: SparkSession) -> str:
-    """The application that keeps live engines in files; none if Spark encrypts its local files."""
-    encrypted = str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true"
-    if encrypted:
-        _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
-    application = spark.sparkContext.applicationId
-    remove_at_exit(application)
-    _watch_queries(spark)
-    return "" if encrypted else application
-
-
 @functools.cache
-def _watch_queries(spark: SparkSession) -> None:
-    """Once per session: files of its queries go when they end."""
+def _arena(spark: SparkSession) -> str:
+    """The application that keeps live engines in files, which go with it and with its queries.
+
+    There is none if Spark encrypts its local files.
+    """
+    if str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true":
+        _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
+        return ""
 
     def active() -> list[str]:
         if spark.sparkContext._jsc.sc().isStopped():
             raise RuntimeError("the application has ended")
         return [str(streaming.id) for streaming in spark.streams.active]
 
-    remove_with_queries(spark.sparkContext.applicationId, active)
+    application: str = spark.sparkContext.applicationId
+    remove_at_exit(application)
+    remove_with_queries(application, active)
+    return application
 
 
 def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:

@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from braided.local.xml_stream import XmlRows
 from braided.query.errors import InvalidType, InvalidValue
-from braided.spark.sources.limits import LIMITED, LimitedReader, ReadAllAvailable, ReadLimit, ReadMaxFiles
-from braided.spark.wire.schemas import in_arrow
+from braided.spark import releases
+from braided.spark.releases import LimitedReader, ReadLimit, in_arrow
 
 Sizes = dict[str, int]  # bytes of files by name, in the order of names
 
@@ -142,7 +142,8 @@ class XmlStreamReader(DataSourceStreamReader, LimitedReader):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What `maxFilesPerTrigger` says."""
-        return ReadAllAvailable() if self._max_files is None else ReadMaxFiles(self._max_files)
+        most = self._max_files
+        return releases.ReadAllAvailable() if most is None else releases.ReadMaxFiles(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Files that come from now on are for the next run."""
@@ -218,6 +219,6 @@ def _max_files(options: Mapping[str, str]) -> int | None:
         return None
     if not text.isdecimal() or int(text) < 1:
         raise InvalidValue(f"maxFilesPerTrigger must be a whole number of at least 1; got {text!r}")
-    if not LIMITED:
+    if not releases.LIMITED:
         raise InvalidValue("maxFilesPerTrigger needs Spark 4.2 or later; leave it out")
     return int(text)

@@ -30,7 +30,6 @@ import contextlib
 import json
 import mmap
 import os
-import secrets
 import weakref
 import zlib
 from collections.abc import Mapping
@@ -101,27 +100,22 @@ class Arena:
 
     def save(self, engine: Engine, token: str, previous_token: str) -> None:
         """Leave the engine for the next task; if there is no room, leave nothing."""
+        sides, marks = engine.tree.sides, engine.tree.marks
         try:
-            self._write(engine, token, previous_token)
+            header = {
+                "format": FORMAT,
+                "fingerprint": self.fingerprint,
+                "token": token,
+                "previous_token": "" if _moved(engine) else previous_token,
+                "sides": {side.name: self._freeze(side) for side in sides.values()},
+                "previous": {sides[node].name: self._mark(sides[node], m) for node, m in marks.items()},
+                "serial": self._serial,
+            }
+            self._sweep(header)
+            body = json.dumps(header).encode()
+            self.folder.write(_HEADER, zlib.crc32(body).to_bytes(4, "little") + body)
         except OSError:
             self.clear()
-
-    def _write(self, engine: Engine, token: str, previous_token: str) -> None:
-        tree = engine.tree
-        sides = {side.name: self._freeze(side) for side in tree.sides.values()}
-        previous = {tree.sides[node].name: self._mark(tree.sides[node], m) for node, m in tree.marks.items()}
-        header = {
-            "format": FORMAT,
-            "fingerprint": self.fingerprint,
-            "token": token,
-            "previous_token": "" if _moved(engine) else previous_token,
-            "serial": self._serial,
-            "sides": sides,
-            "previous": previous,
-        }
-        self._sweep(header)
-        body = json.dumps(header).encode()
-        self.folder.write(_HEADER, zlib.crc32(body).to_bytes(4, "little") + body)
 
     def clear(self) -> None:
         """Forget whatever is there."""
@@ -284,8 +278,3 @@ def open_arena(plan: JoinPlan, query_id: str, bucket: int) -> Arena | None:
         return Arena(folder, plan.fingerprint, folder.lock(_LOCK))
     except OSError:
         return None
-
-
-def new_token() -> str:
-    """A token no other attempt has."""
-    return secrets.token_hex(16)

@@ -63,7 +63,6 @@ def application_folder(application: str) -> Folder:
     return folder
 
 
-@functools.cache
 def remove_at_exit(application: str) -> None:
     """When this process ends, remove the application's folder from this machine."""
 
@@ -96,8 +95,8 @@ def remove_with_queries(application: str, active: Callable[[], Collection[str]])
 
     `active` names the queries that run; when it raises, the application has ended.
     """
-    thread = threading.Thread(target=_watch, args=(application, active), name="braided-folders", daemon=True)
-    thread.start()
+    watching = functools.partial(_watch, application, active)
+    threading.Thread(target=watching, name="braided-folders", daemon=True).start()
 
 
 def _watch(application: str, active: Callable[[], Collection[str]]) -> None:
