@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from braided.engine.sides.keys import KeyFormat, key_format, valid_keys
 from braided.engine.sides.storable import to_storable
-from braided.local.activation import Activation
 from braided.policies import queues as policy
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
@@ -31,7 +30,7 @@ Queues: TypeAlias = list[tuple[Stream, pa.RecordBatch]]
 
 def scheduled(
     query: JoinQuery, whole: Mapping[str, pa.RecordBatch], scheduling: Scheduling
-) -> Iterator[Activation]:
+) -> Iterator[dict[str, pa.RecordBatch]]:
     """The batches of a run, each of one stream's rows."""
     if not isinstance(scheduling, Scheduling):
         raise InvalidType(f"run_local: scheduling must be a bd.Scheduling; got {scheduling!r}")
@@ -51,7 +50,7 @@ def scheduled(
         stop = at[i] = stop if seen is None else seen.end_of_turn(i, stop)
         for rows in (None,) if seen is None else seen.in_order(i, start, stop):
             turns = batch.slice(start, stop - start)
-            yield Activation({stream.name: turns if rows is None else turns.take(pa.array(rows))})
+            yield {stream.name: turns if rows is None else turns.take(pa.array(rows))}
 
 
 def _seen(query: JoinQuery, queues: Queues, scheduling: Scheduling) -> _Seen | None:

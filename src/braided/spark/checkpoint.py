@@ -3,9 +3,9 @@
 What it holds (`inspect_state`), whether a query may go on with it (`check_checkpoint`), and what it owes when
 nothing more will arrive (`finish`).
 
-A bucket asks in its first batch whether the query is the same, too (`same_query`), but then Spark has written
-what its sources read next. That is harmless while the sources are the same ones in the same order; asked
-here, a refused start leaves the checkpoint untouched whatever was changed.
+A bucket asks in its first batch whether the query is the same, too (`bucket_state`), but then Spark has
+written what its sources read next. That is harmless while the sources are the same ones in the same order;
+asked here, a refused start leaves the checkpoint untouched whatever was changed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
+from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import ColdPiece, cold_pieces
-from braided.spark.storage.same_query import check_same_query
 from braided.spark.storage.store import Chunk, Meta
 from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import MAX_BUCKETS, labels

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'braided.testing' has no attribute {name!r}")
-    home = "oracle" if name in __all__[:3] else "script"
+    home = "oracle" if name in ("assert_same_bag", "bag", "expected") else "script"
     return getattr(importlib.import_module(f"braided.testing.{home}"), name)
 
 

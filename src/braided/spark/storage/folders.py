@@ -115,11 +115,6 @@ def _watch(application: str, active: Callable[[], Collection[str]]) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
-def query_folders(application: str) -> list[str]:
-    """The names of the folders of an application's queries."""
-    return [n for folder in _applications(application) for n in folder.names() if not n.startswith(_OWNER)]
-
-
 def _root() -> Folder:
     """The first place for arenas that is ours."""
     for path in (root(), *other_roots()):

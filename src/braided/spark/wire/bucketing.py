@@ -18,7 +18,7 @@ import pyarrow as pa
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.labels import labels
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, to_arrow
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest, to_arrow
 
 _FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
 
@@ -41,7 +41,7 @@ class Bucketing:
 
     def saw(self, newest_us: int | None) -> None:
         """Note the newest time of some rows."""
-        self.newest_us = max((t for t in (self.newest_us, newest_us) if t is not None), default=None)
+        self.newest_us = latest((self.newest_us, newest_us))
 
     def add(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take stored rows that can join; hand out packed rows once there are many."""

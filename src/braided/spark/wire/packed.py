@@ -115,6 +115,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def newer(a: Newest, b: Newest) -> list[int | None]:
+def latest(times_us: Iterable[int | None]) -> int | None:
+    """The latest of some times, of which some may be unknown."""
+    return max((t for t in times_us if t is not None), default=None)
+
+
+def newer(a: Newest, b: Newest) -> Newest:
     """The newest times out of two accounts."""
-    return [x if y is None else y if x is None else max(x, y) for x, y in zip(a, b, strict=True)]
+    return list(map(latest, zip(a, b, strict=True)))
