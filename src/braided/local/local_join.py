@@ -128,7 +128,9 @@ class LocalJoin:
         """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
         self._check_ending("snapshot")
         if self._unread is not None or self._held:
-            raise InvalidValue("snapshot: results of a stream() or of a failed call wait; read them first")
+            raise InvalidValue(
+                "snapshot: a stream() not read to its end, or a failed call, left results; read them"
+            )
         return snapshot.save(self._engine)
 
     def restore(self, data: bytes) -> LocalJoin:

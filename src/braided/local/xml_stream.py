@@ -152,7 +152,7 @@ def read_xml(
     rows = XmlRows(schema, record=record, punctuation=punctuation, name=name)
 
     def opened() -> Iterator[pa.RecordBatch]:
-        with pa.input_stream(name) if named else contextlib.nullcontext(source) as file:
+        with pa.input_stream(name) if named else contextlib.nullcontext(cast(BinaryIO, source)) as file:
             yield from rows.read(file, batch_rows)
 
     return opened()

@@ -91,17 +91,11 @@ class Bucket:
             stored.write(engine, arrivals)
             if arena is not None:
                 arena.save(engine, meta.token, previous)
-        report = measures.report(
-            engine.statistics(),
-            self._plan,
-            meta.by_input(),
-            rows=sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a),
-            hottest_key_rows=0 if self._plan.query.keyless else measures.hottest_rows(arrivals),
-            engine_seconds=watch.us("engine") / 1e6,
-            state_seconds=watch.us("state") / 1e6,
-            rebuilds=stored.rebuilds,
-            arena_hits=stored.hits,
-        )
+        measured: dict[str, Any] = {f"{part}_seconds": watch.us(part) / 1e6 for part in ("engine", "state")}
+        measured |= {"rebuilds": stored.rebuilds, "arena_hits": stored.hits}
+        measured["rows"] = sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a)
+        measured["hottest_key_rows"] = 0 if self._plan.query.keyless else measures.hottest_rows(arrivals)
+        report = measures.report(engine.statistics(), self._plan, meta.by_input(), **measured)
         yield Found(report=report, leaves_us=engine.core.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:

@@ -95,24 +95,21 @@ def report(
     streams = dict(_streams(seen, plan, stored))
     chunks = [chunk for of_input in stored.values() for chunk in of_input]
     measured |= {"state_bytes": sum(chunk.size for chunk in chunks), "state_chunks": len(chunks)}
-    values: dict[tuple[str, Any], Mapping[str, Any]] = {
-        ("join", ""): vars(seen) | measured | ({"buckets": 1} if last else {"results": None}),
-        **{("streams", name): numbers for name, numbers in streams.items()},
-        **{("half_joins", pair): vars(h) for pair, h in seen.half_joins.items()},
-        **{("intermediates", name): vars(i) for name, i in seen.intermediates.items()},
+    values: dict[str, dict[Any, dict[str, Any]]] = {
+        "join": {"": vars(seen) | measured | ({"buckets": 1} if last else {"results": None})},
+        "rationing": {},
+        "streams": streams,
+        "half_joins": {pair: vars(h) for pair, h in seen.half_joins.items()},
+        "intermediates": {name: vars(i) for name, i in seen.intermediates.items()},
     }
     if seen.rationing is not None:
-        latest = seen.rationing.adaptations[-_ADAPTATIONS:]
-        values["rationing", ""] = vars(seen.rationing) | {"adaptations": latest}
-    numbers = [values.get((s.of, s.key), {}).get(s.name) for s in _slots(query.names, query.tree)]
+        latest = [vars(adapted) for adapted in seen.rationing.adaptations[-_ADAPTATIONS:]]
+        values["rationing"][""] = vars(seen.rationing) | {"adaptations": latest}
+    numbers = [values[s.of].get(s.key, {}).get(s.name) for s in _slots(query.names, query.tree)]
     turns = [(driver, *seen.probe_orders[driver]) for driver in seen.driver_streams]
     live = sum(numbers.get("live_rows", 0) for numbers in streams.values())
     load = Load(rows, hottest_key_rows, live, turns)
-    return json.dumps([numbers, load], separators=(",", ":"), default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    return vars(value) if isinstance(value, statistics.Adapted) else int(value)
+    return json.dumps([numbers, load], separators=(",", ":"), default=int)
 
 
 def _streams(seen: Statistics, plan: JoinPlan, stored: Stored) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -83,36 +83,32 @@ def join(
         start_workers(ordered[0].sparkSession)
     made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}
     for stage in plan.stages():
-        packed = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
-        if ordered[0].isStreaming and stage.first:
-            packed |= _newest_times(stage, ordered)
-        inputs = [packed[node] for node in sorted(packed, key=_place)]
+        packed = _packed(stage, made, frames)
         if ordered[0].isStreaming and stage.first and beating:
-            inputs.append(_sent(beats(ordered[0].sparkSession), functools.partial(beat, stage)))
-        made[stage.subplan.node] = _joined(stage, inputs)
+            packed.append(_sent(beats(ordered[0].sparkSession), functools.partial(beat, stage)))
+        made[stage.subplan.node] = _joined(stage, packed)
     result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
 
 
-def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
-    """The rows of one of a stage's inputs, on their way to its buckets."""
-    work = pack if number < len(plan.query.streams) else repack
-    return _sent(df, functools.partial(work, plan, number))
+def _packed(
+    plan: JoinPlan, made: Mapping[PlanNode, DataFrame], frames: Mapping[str, DataFrame]
+) -> list[DataFrame]:
+    """The rows of a stage's inputs on their way to its buckets, in the order of its union.
 
-
-def _newest_times(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFrame]:
-    """For a first stage the newest times of the streams that it does not join itself.
-
-    A stream without a time has none to tell; it is read all the same, for its place among the sources.
+    A first stage also gets the newest times of the streams that it does not join itself. A stream without a
+    time has none to tell; it is read all the same, for its place among the sources.
     """
-    return {
-        stream.name: _sent(
-            df.select(F.lit(True) if stream.time is None else F.col(_quoted(stream.time))),
-            functools.partial(tell, plan, i),
-        )
-        for i, (stream, df) in enumerate(zip(plan.query.streams, frames, strict=True))
-        if stream.name not in plan.subplan.streams
-    }
+    packed: dict[PlanNode, DataFrame] = {}
+    for number, node in enumerate(plan.inputs):
+        if node in plan.subplan.inputs:
+            work = pack if isinstance(node, str) else repack
+            packed[node] = _sent(made[node], functools.partial(work, plan, number))
+        elif isinstance(node, str) and plan.first and frames[node].isStreaming:
+            time = plan.query.streams[number].time
+            newest = frames[node].select(F.lit(True) if time is None else F.col(_quoted(time)))
+            packed[node] = _sent(newest, functools.partial(tell, plan, number))
+    return [packed[node] for node in sorted(packed, key=_place)]
 
 
 def _place(node: PlanNode) -> tuple[bool, str]:
@@ -146,9 +142,7 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     streaming = [name for name in query.names if frames[name].isStreaming]
     if 0 < len(streaming) < len(query.names):
         rest = [name for name in query.names if name not in streaming]
-        raise InvalidType(
-            f"join: {', '.join(streaming)} stream and {', '.join(rest)} do not; all must, or none"
-        )
+        raise InvalidType(f"join: {', '.join(streaming)} stream, {', '.join(rest)} do not; all must, or none")
     for name in streaming:
         _check_input(name, frames[name])
     if streaming:

@@ -126,7 +126,8 @@ def _inside(
 
 def _in_window(rows: _Rows, i: int, now: int) -> bool:
     """Check whether a row is inside its stream's window at a time."""
-    time, count, window_us = rows.times[i], rows.stream.count_window, rows.stream.window_us
+    count, window_us = rows.stream.count_window, rows.stream.window_us
+    time: int = rows.times[i]
     if count is not None:
         of_key = (count.per == "stream" or key == rows.keys[i] for key in rows.keys)
         later = (t is not None and time < t <= now for t in rows.times)
