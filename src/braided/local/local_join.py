@@ -128,9 +128,7 @@ class LocalJoin:
         """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
         self._check_ending("snapshot")
         if self._unread is not None or self._held:
-            raise InvalidValue(
-                "snapshot: a stream() not read to its end, or a failed call, left results; read them"
-            )
+            raise InvalidValue("snapshot: a stream() is not read to its end, or a call failed; read the rest")
         return snapshot.save(self._engine)
 
     def restore(self, data: bytes) -> LocalJoin:

@@ -48,19 +48,19 @@ class XmlSource(DataSource):
 
     def reader(self, schema: StructType) -> XmlReader:
         """A reader of what is there now."""
-        return XmlReader(_files(in_arrow(schema), self.options))
+        return _reader(in_arrow(schema), self.options)
 
     def streamReader(self, schema: StructType) -> XmlStreamReader:  # noqa: N802
         """A reader of files as they come."""
-        files = _files(in_arrow(schema), self.options)
+        files = _reader(in_arrow(schema), self.options)
         if files.only is not None:
             raise InvalidValue(f"a stream's path must be a folder; got the file {files.only!r}")
         return XmlStreamReader(files, _max_files(self.options))
 
 
 @dataclass(frozen=True)
-class XmlFiles:
-    """What to read: one file, or all in a folder but those with `.` or `_` in front.
+class XmlReader(DataSourceReader):
+    """One file, or all in a folder when the query is planned, but those with `.` or `_` in front.
 
     `punctuation` is None if the schema has no such column.
     """
@@ -85,7 +85,11 @@ class XmlFiles:
         elements = pa.schema([f for f in self.schema if f.name != self.punctuation])
         return XmlRows(elements, record=self.record, punctuation=self.punctuation, name=name)
 
-    def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def partitions(self) -> list[InputPartition]:
+        """Always at least one, as Spark wants it."""
+        return self.split(self.sizes()) or [InputPartition({})]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, with the schema's columns in their order."""
         for name, size in partition.value.items():
             with self._open(name, size) as file:
@@ -103,26 +107,11 @@ class XmlFiles:
             )
         return self.system.open_input_stream(info.path)
 
-    def partitions(self, files: Sizes) -> list[InputPartition]:
+    def split(self, files: Sizes) -> list[InputPartition]:
         """One for all files if their order counts, else one a file."""
         if self.punctuation is not None:
             return [InputPartition(files)] if files else []
         return [InputPartition({name: size}) for name, size in files.items()]
-
-
-class XmlReader(DataSourceReader):
-    """All files there are when the query is planned."""
-
-    def __init__(self, files: XmlFiles) -> None:
-        self._files = files
-
-    def partitions(self) -> list[InputPartition]:
-        """Always at least one, as Spark wants it."""
-        return self._files.partitions(self._files.sizes()) or [InputPartition({})]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """A partition's rows."""
-        return self._files.batches(partition)
 
 
 class XmlStreamReader(DataSourceStreamReader, LimitedReader):
@@ -132,7 +121,7 @@ class XmlStreamReader(DataSourceStreamReader, LimitedReader):
     batch that ends here}`. Spark before 4.2 does not say where a batch begins: "files" are all there are.
     """
 
-    def __init__(self, files: XmlFiles, max_files: int | None) -> None:
+    def __init__(self, files: XmlReader, max_files: int | None) -> None:
         self._files, self._max_files = files, max_files
         self._available: Sizes | None = None
 
@@ -167,11 +156,11 @@ class XmlStreamReader(DataSourceStreamReader, LimitedReader):
         """The files between two offsets."""
         files: Sizes = end["files"]
         _refuse_late(sum(n <= start["last"] and n not in start["files"] for n in files), start["last"])
-        return self._files.partitions({n: size for n, size in files.items() if n > start["last"]})
+        return self._files.split({n: size for n, size in files.items() if n > start["last"]})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """A partition's rows."""
-        return self._files.batches(partition)
+        return self._files.read(partition)
 
 
 def _refuse_late(files: int, last: str) -> None:
@@ -182,7 +171,7 @@ def _refuse_late(files: int, last: str) -> None:
         )
 
 
-def _files(schema: pa.Schema, options: Mapping[str, str]) -> XmlFiles:
+def _reader(schema: pa.Schema, options: Mapping[str, str]) -> XmlReader:
     flag = options.get("punctuation", "punctuation")
     given = flag in schema.names
     if "punctuation" in options and not given:
@@ -192,7 +181,7 @@ def _files(schema: pa.Schema, options: Mapping[str, str]) -> XmlFiles:
     if given and schema.field(flag).type != pa.bool_():
         raise InvalidType(f"punctuation column {flag!r} must be boolean; got {schema.field(flag).type}")
     place = _located(options.get("path"))
-    files = XmlFiles(*place, schema, options.get("record", "record"), flag if given else None)
+    files = XmlReader(*place, schema, options.get("record", "record"), flag if given else None)
     files.rows("braided-xml")  # raises here, not in a task, if a column cannot be made from text
     return files
 

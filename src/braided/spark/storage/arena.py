@@ -79,8 +79,7 @@ class Arena:
     def load(self, engine: Engine, token: str) -> bool:
         """Bring an engine to the state that belongs to the token; whether that was possible."""
         header = self._header()
-        known = header is not None and header["fingerprint"] == self.fingerprint
-        if header is None or not known or token not in (header["token"], header["previous_token"]):
+        if header is None or token not in (header["token"], header["previous_token"]):
             self.clear()
             return False
         self.folder.remove(_HEADER)  # from here on the folder is not to be trusted
@@ -138,7 +137,8 @@ class Arena:
             header: dict[str, Any] = json.loads(data[4:])
         except (OSError, ValueError):
             return None
-        return header if header.get("format") == FORMAT else None
+        known = (header.get("format"), header.get("fingerprint")) == (FORMAT, self.fingerprint)
+        return header if known else None
 
     def _name(self, stream: str, what: str) -> str:
         self._serial += 1

@@ -149,16 +149,11 @@ def _applications(application: str) -> Iterator[Folder]:
 def _sweep(dead: Callable[[int], bool]) -> None:
     for base in _roots():
         for name in base.names():
-            with contextlib.suppress(OSError):  # just being made, or not ours
-                if dead(_owner(base, name)):
+            # suppressed: just being made, or not ours; an owner that cannot be read is nobody
+            with contextlib.suppress(OSError), base.child(name, make=False) as folder:
+                owner = folder.read(_OWNER)
+                if dead(int(owner) if owner.isdigit() and len(owner) < 10 else 0):
                     base.remove(name)
-
-
-def _owner(base: Folder, application: str) -> int:
-    """The process that an application's folder belongs to; 0 if that cannot be read from what is there."""
-    with base.child(application, make=False) as folder:
-        owner = folder.read(_OWNER)
-    return int(owner) if owner.isdigit() and len(owner) < 10 else 0
 
 
 def _alive(process: int) -> bool:
