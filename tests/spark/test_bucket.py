@@ -20,7 +20,7 @@ from braided.spark import measures
 from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
 from braided.spark.storage import chunks, folders
-from braided.spark.storage.store import Meta
+from braided.spark.storage.store import META, Meta
 from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import beat, pack
@@ -40,19 +40,16 @@ class Memory:
         self.meta: bytes | None = None
         self.chunks: dict[int, bytes] = {}
 
-    def get_meta(self) -> bytes | None:
-        return self.meta
+    def get(self, number: int) -> bytes | None:
+        return self.meta if number == META else self.chunks.get(number)
 
-    def put_meta(self, data: bytes) -> None:
-        self.meta = data
+    def put(self, number: int, data: bytes) -> None:
+        if number == META:
+            self.meta = data
+        else:
+            self.chunks[number] = data
 
-    def get_chunk(self, number: int) -> bytes | None:
-        return self.chunks.get(number)
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        self.chunks[number] = data
-
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         del self.chunks[number]
 
 
@@ -366,7 +363,7 @@ def test_labels_spread_buckets_evenly_over_tasks() -> None:
 
     for buckets in (1, 2, 8, 64, 1024):
         for partitions in (1, 2, 4, 8):
-            tasks = [murmur3(label) % partitions for label in labels(buckets)]
+            tasks = murmur3(np.array(labels(buckets))) % partitions
             counts = np.bincount(tasks, minlength=partitions)
             assert counts.max() - counts.min() <= (1 if buckets < partitions else 0)
 

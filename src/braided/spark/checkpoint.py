@@ -29,12 +29,11 @@ from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import ColdPiece, cold_pieces
-from braided.spark.storage.store import Chunk, Meta
+from braided.spark.storage.store import META, Chunk, Meta
 from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import MAX_BUCKETS, labels
 
 _VARIABLES = {"meta", "chunks"}  # what `processor` names
-_META = -1  # the number of the small value among the chunks
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
     numbered = _variable(spark, checkpoint, operator, "chunks").select(
         "key.bucket", "user_map_value.data", "user_map_key.number"
     )
-    small = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data", F.lit(_META))
+    small = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data", F.lit(META))
     blobs = numbered.union(small).groupBy("bucket").applyInArrow(_owed(plan), "blob binary")
     return blobs.mapInArrow(unpack, from_arrow_schema(plan.schema))
 
@@ -141,7 +140,7 @@ def _owed(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
                 columns = (batch.column(name) for name in ("bucket", "number", "data"))
                 for label, number, data in zip(*columns, strict=True):
                     bucket = labels(plan.buckets).index(label.as_py())
-                    state.put_chunk(number.as_py(), data.as_buffer())
+                    state.put(number.as_py(), data.as_buffer())
             for blob in Bucket(plan, bucket, state).owed():
                 yield pa.RecordBatch.from_pylist([{"blob": blob}], pa.schema([("blob", pa.binary())]))
 
@@ -154,24 +153,16 @@ class _Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get_meta(self) -> bytes | None:
-        """The small value."""
-        return self.get_chunk(_META)
-
-    def put_meta(self, data: bytes) -> None:
-        """Write the small value."""
-        self.put_chunk(_META, data)
-
-    def get_chunk(self, number: int) -> bytes | None:
+    def get(self, number: int) -> bytes | None:
         """A chunk's bytes."""
         path = self._folder / str(number)
         return path.read_bytes() if path.exists() else None
 
-    def put_chunk(self, number: int, data: bytes) -> None:
+    def put(self, number: int, data: bytes) -> None:
         """Store a chunk."""
         (self._folder / str(number)).write_bytes(data)
 
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """Forget a chunk."""
         (self._folder / str(number)).unlink(missing_ok=True)
 

@@ -21,7 +21,7 @@ from braided.spark.plan import JoinPlan
 from braided.spark.storage.arena import Arena
 from braided.spark.storage.chunks import Chunks
 from braided.spark.storage.cold import ColdGroups
-from braided.spark.storage.store import Meta, State
+from braided.spark.storage.store import META, Meta, State
 
 
 class BucketState:
@@ -36,7 +36,7 @@ class BucketState:
 
     def _read_meta(self) -> Meta:
         """The bucket's small value; a checkpoint of another meaning raises before anything is touched."""
-        data = None if self._state is None else self._state.get_meta()
+        data = None if self._state is None else self._state.get(META)
         if data is None:
             return _first_meta(self._plan)
         meta = Meta.decode(data)
@@ -74,7 +74,7 @@ class BucketState:
         self._chunks.write(state)
         self.meta.numbers = state.numbers
         self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
-        self._state.put_meta(self.meta.encode())
+        self._state.put(META, self.meta.encode())
 
     def _mapped(self) -> bool:
         """Whether an arena can hold what is stored now: one of another plan lacks what is made again."""

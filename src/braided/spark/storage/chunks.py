@@ -102,7 +102,7 @@ class Chunks:
         self, number: int, of: str, rows: int | None = None, *, remember: bool = False
     ) -> pa.RecordBatch:
         """What is in a chunk, if it is whole and has this many rows; `remember` its bytes."""
-        data = self._state.get_chunk(number)
+        data = self._state.get(number)
         try:
             if data is None:
                 raise InvalidValue("it is missing")
@@ -122,12 +122,12 @@ class Chunks:
     def drop(self, numbers: Iterable[int]) -> None:
         """Forget some chunks by number."""
         for number in numbers:
-            self._state.remove_chunk(number)
+            self._state.remove(number)
 
     def put(self, data: bytes) -> int:
         """Write a chunk; its number."""
         number = self._meta.next_chunk
-        self._state.put_chunk(number, data)
+        self._state.put(number, data)
         self._meta.next_chunk += 1
         return number
 

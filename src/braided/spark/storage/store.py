@@ -16,25 +16,20 @@ from braided.engine.state import FORMAT, EngineState
 from braided.query.durations import to_us
 from braided.query.errors import InvalidValue
 
+META = -1  # the number of the small value among the chunks
 _GAPS = 8  # that are remembered
 
 
 class State(Protocol):
     """A bucket's place in the state store."""
 
-    def get_meta(self) -> bytes | None:
-        """The small value, if there is one."""
+    def get(self, number: int) -> bytes | None:
+        """A chunk's bytes, or the small value's, if it is there."""
 
-    def put_meta(self, data: bytes) -> None:
-        """Write the small value."""
+    def put(self, number: int, data: bytes) -> None:
+        """Write a chunk, or the small value."""
 
-    def get_chunk(self, number: int) -> bytes | None:
-        """A chunk's bytes, if it is there."""
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        """Write a chunk."""
-
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """Forget a chunk."""
 
 
