@@ -162,8 +162,6 @@ def _by_period(query: JoinQuery, whole: Whole, period_us: int, buffer_rows: int 
 def _warn_of_late_rows(engine: Engine) -> None:
     for stream, counters in zip(engine.query.streams, engine.core.counters, strict=True):
         if counters.late_rows:
-            _log.warning(
-                "stream %r: %d of %d rows came too late and joined nothing; sort the table by %r, "
-                "give the stream a larger lateness, or use LocalJoin and late() to get them back",
-                stream.name, counters.late_rows, counters.rows_in, stream.time,
-            )  # fmt: skip
+            late = f"{counters.late_rows} of {counters.rows_in} rows came too late and joined nothing"
+            remedy = f"sort the table by {stream.time!r}, give the stream a larger lateness"
+            _log.warning("stream %r: %s; %s, or use LocalJoin and late()", stream.name, late, remedy)

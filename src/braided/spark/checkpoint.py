@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.bucket_state import check_same_query
-from braided.spark.storage.cold import ColdPiece, cold_pieces
-from braided.spark.storage.store import META, Chunk, Meta
+from braided.spark.storage.cold import cold_pieces
+from braided.spark.storage.store import META, Meta
 from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import MAX_BUCKETS, labels
 
@@ -223,17 +223,14 @@ def _streams(meta: Meta) -> dict[str, StreamState]:
     """What a bucket holds; in a query of several stages, of the streams that its own stage joins."""
     newest_us, stored, cold = meta.newest_us, meta.by_input(), cold_pieces(meta)
     streams = [name for name in newest_us if name in stored or not meta.stage]
-    return {
-        name: _state(stored.get(name, ()), newest_us.get(name), cold.get(name, ()))
-        for name in (*streams, *(name for name in stored if name not in newest_us))
-    }
-
-
-def _state(chunks: Sequence[Chunk], newest_us: int | None, cold: Sequence[ColdPiece]) -> StreamState:
-    return StreamState(
-        rows=sum(c.live_rows for c in chunks) + sum(p.rows for p in cold),
-        bytes=sum(c.size for c in chunks) + sum(p.size for p in cold),
-        chunks=len(chunks) + sum(len(p.chunks) for p in cold),
-        newest_us=newest_us,
-        oldest_chunk_us=min((c.newest_us for c in chunks), default=None),
-    )
+    states = {}
+    for name in (*streams, *(name for name in stored if name not in newest_us)):
+        chunks, pieces = stored.get(name, []), cold.get(name, [])
+        states[name] = StreamState(
+            rows=sum(c.live_rows for c in chunks) + sum(p.rows for p in pieces),
+            bytes=sum(c.size for c in chunks) + sum(p.size for p in pieces),
+            chunks=len(chunks) + sum(len(p.chunks) for p in pieces),
+            newest_us=newest_us.get(name),
+            oldest_chunk_us=min((c.newest_us for c in chunks), default=None),
+        )
+    return states

@@ -178,10 +178,8 @@ def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQ
     if memory is None:
         return query
     if memory.one_sided:
-        raise InvalidValue(
-            f"join: Memory(flush={memory.flush!r}) is not available on Spark; use 'adaptive-global', "
-            "'state-spill' or 'hash-merge'"
-        )
+        others = "use 'adaptive-global', 'state-spill' or 'hash-merge'"
+        raise InvalidValue(f"join: Memory(flush={memory.flush!r}) is not available on Spark; {others}")
     processes = max(1, spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
     memory = dataclasses.replace(
         memory,

@@ -131,7 +131,7 @@ def _in_window(rows: _Rows, i: int, now: int) -> bool:
     if count is not None:
         of_key = (count.per == "stream" or key == rows.keys[i] for key in rows.keys)
         later = (t is not None and time < t <= now for t in rows.times)
-        return sum(map(operator.and_, of_key, later)) < count.rows
+        return sum(1 for here, after in zip(of_key, later, strict=True) if here and after) < count.rows
     return window_us is None or now - time <= window_us
 
 

@@ -101,10 +101,9 @@ class XmlReader(DataSourceReader):
         info = self.system.get_file_info(f"{self.folder}/{name}")
         if info.size != size:
             now = "is gone" if info.size is None else f"has {info.size:,}"
-            raise InvalidValue(
-                f"{name}: files must not change once they are there; it had {size:,} bytes and now {now}; "
-                "put the old one back, and write new ones elsewhere before moving them in"
-            )
+            was = f"it had {size:,} bytes and now {now}"
+            remedy = "put the old one back, and write new ones elsewhere before moving them in"
+            raise InvalidValue(f"{name}: files must not change once they are there; {was}; {remedy}")
         return self.system.open_input_stream(info.path)
 
     def split(self, files: Sizes) -> list[InputPartition]:
@@ -165,10 +164,8 @@ class XmlStreamReader(DataSourceStreamReader, LimitedReader):
 
 def _refuse_late(files: int, last: str) -> None:
     if files > 0:
-        raise InvalidValue(
-            f"names of new files must sort behind those already read, which end with {last!r}; got {files:,} "
-            "that came later and sort before it; rename them"
-        )
+        wrong = f"got {files:,} that came later and sort before it; rename them"
+        raise InvalidValue(f"new files must sort behind those already read, which end with {last!r}; {wrong}")
 
 
 def _reader(schema: pa.Schema, options: Mapping[str, str]) -> XmlReader:

@@ -111,10 +111,9 @@ class Chunks:
                 raise InvalidValue(f"it has {batch.num_rows} rows instead of {rows}")
             batch.validate(full=True)
         except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
-            raise InvalidValue(
-                f"the checkpoint's state is damaged: {self._where}, {of}, chunk {number}: {wrong}; "
-                "go back to an undamaged copy of the checkpoint, or start a new one"
-            ) from None
+            place = f"{self._where}, {of}, chunk {number}"
+            remedy = "go back to an undamaged copy of the checkpoint, or start a new one"
+            raise InvalidValue(f"the checkpoint's state is damaged: {place}: {wrong}; {remedy}") from None
         if remember:
             self._loaded[number] = data
         return batch

@@ -135,10 +135,9 @@ class Meta:
         fields = json.loads(data)
         version = fields.pop("format", None)
         if version != FORMAT:
-            raise InvalidValue(
-                f"this checkpoint holds state of format {version}; this version of Braided reads format "
-                f"{FORMAT}; run it with the version that wrote it, or start a new checkpoint"
-            )
+            reads = f"this version of Braided reads format {FORMAT}"
+            remedy = "run it with the version that wrote it, or start a new checkpoint"
+            raise InvalidValue(f"this checkpoint holds state of format {version}; {reads}; {remedy}")
         fields["clock"] = BatchClock(**fields["clock"])
         fields["parts"] = {name: [Chunk(*c) for c in chunks] for name, chunks in fields["parts"].items()}
         return cls(**fields)

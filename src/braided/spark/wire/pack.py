@@ -38,7 +38,7 @@ from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.bucketing import Bucketing
-from braided.spark.wire.packed import Newest, newer
+from braided.spark.wire.packed import Newest, latest
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -67,7 +67,8 @@ def repack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
         columns = (batch.column(name) for name in ("blob", "late", "leaves_us"))
         for blob, late, leaves_us in zip(*columns, strict=True):
             if leaves_us.is_valid:
-                newest = newer(newest, leaves_us.as_py()) if newest else leaves_us.as_py()
+                heard = leaves_us.as_py()
+                newest = heard if newest is None else list(map(latest, zip(newest, heard, strict=True)))
             if blob.is_valid and late.as_py():
                 yield bucketing.passing(blob.as_py())
             elif blob.is_valid:

@@ -118,8 +118,3 @@ def _plain(value: Any) -> Any:
 def latest(times_us: Iterable[int | None]) -> int | None:
     """The latest of some times, of which some may be unknown."""
     return max((t for t in times_us if t is not None), default=None)
-
-
-def newer(a: Newest, b: Newest) -> Newest:
-    """The newest times out of two accounts."""
-    return list(map(latest, zip(a, b, strict=True)))

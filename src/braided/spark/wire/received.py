@@ -21,7 +21,7 @@ from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest, newer
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest
 
 _ADDED = ("rows_in", "null_keys", "null_times", "punctuations")  # up, over all packed rows of a stream
 
@@ -57,13 +57,10 @@ class Received:
     @functools.cached_property
     def newest_us(self) -> Newest:
         """The newest times of the streams, as far as this batch tells."""
-        newest: Newest = [None] * len(self._plan.query.streams)
-        for p in self._packed:
-            if p.leaves_us is not None:
-                newest = newer(newest, p.leaves_us)
-            if p.newest_us is not None and self._plan.first:
-                newest = newer(newest, [p.newest_us if i == p.stream else None for i in range(len(newest))])
-        return newest
+        streams = range(len(self._plan.query.streams))
+        leaves = [p.leaves_us for p in self._packed if p.leaves_us is not None]
+        own = [[p.newest_us for p in self._of(i)] if self._plan.first else [] for i in streams]
+        return [latest([*own[i], *(times_us[i] for times_us in leaves)]) for i in streams]
 
     def incoming(self) -> dict[str, Incoming]:
         """Each stream's part of the batch; of one that another stage joins only its newest time."""
