@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.sides.keys import KeyFormat, key_format, valid_keys
+from braided.engine.sides.keys import key_format, valid_keys
 from braided.engine.sides.storable import to_storable
 from braided.policies import queues as policy
 from braided.policies.arrays import Bools, Int64s
@@ -119,17 +119,13 @@ def _numbered(queues: Queues) -> tuple[list[Int64s], list[Int64s | None], int]:
     )
     named = [(s.key_columns, b) for s, b in queues]
     named += [((s.upto,), b) for s, b in queues if s.upto is not None]
-    words = [_words(keys, [to_storable(b.column(c)) for c in columns]) for columns, b in named]
-    distinct, numbers = np.unique(np.concatenate([w for w, _ in words]), return_inverse=True)
-    parts = np.split(numbers.astype(np.int64), np.cumsum([len(w) for w, _ in words])[:-1])
-    for part, (_, valid) in zip(parts, words, strict=True):
+    columns = [[to_storable(b.column(name)) for name in names] for names, b in named]
+    hashes = [keys.hashes(c, len(c[0])) for c in columns]
+    words = np.concatenate([keys.ranks(h) if keys.ordered else h for h in hashes])
+    distinct, numbers = np.unique(words, return_inverse=True)
+    parts = np.split(numbers.astype(np.int64), np.cumsum([len(h) for h in hashes])[:-1])
+    for part, valid in zip(parts, map(valid_keys, columns), strict=True):
         if valid is not None:
             part[~valid] = len(distinct)
     ends = iter(parts[len(queues) :])
     return parts[: len(queues)], [None if s.upto is None else next(ends) for s, _ in queues], len(distinct)
-
-
-def _words(keys: KeyFormat, columns: list[pa.Array]) -> tuple[Int64s, Bools | None]:
-    """A number for each row's key, in the order of keys where they have one; and which are not null."""
-    hashes = keys.hashes(columns, len(columns[0]))
-    return keys.ranks(hashes) if keys.ordered else hashes, valid_keys(columns)
