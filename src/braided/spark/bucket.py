@@ -5,7 +5,7 @@ rows of the batch. No clock, no task number and no order of arrival decides anyt
 output may be paired with any attempt's state, and a retried batch gives the same bag.
 
 In a query of several stages a bucket belongs to one of them. It stores the newest times of all streams, so it
-judges by the same watermark as the others; what it is told of them in a batch counts from the next one on.
+judges by the same watermark as the others; what it learns of them in a batch counts from the next one on.
 Rows that a lower stage made are never judged: their last component was accepted in this very batch.
 """
 
@@ -29,7 +29,7 @@ from braided.spark.storage.arena import Arena, open_arena
 from braided.spark.storage.bucket_state import BucketState
 from braided.spark.storage.store import Meta, State
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import Found, Packed, packed_rows, schema, to_arrow
+from braided.spark.wire.packed import Emitted, Packed, packed_rows, schema, to_arrow
 from braided.spark.wire.received import Received
 
 
@@ -47,7 +47,7 @@ class Bucket:
         self._ahead_seconds = ahead_seconds
         self.probing_seconds = 0.0
 
-    def run(self, packed: Sequence[Packed]) -> Iterator[Found]:
+    def run(self, packed: Sequence[Packed]) -> Iterator[Emitted]:
         """Blobs of results, and at the end one row of metrics; the state is written in between.
 
         Without a state there is nothing to come: results that wait are handed out.
@@ -64,7 +64,7 @@ class Bucket:
         for table in itertools.chain.from_iterable(engine.finish()):
             yield from self._blobs(table)
 
-    def _run(self, received: Received, arena: Arena | None) -> Iterator[Found]:
+    def _run(self, received: Received, arena: Arena | None) -> Iterator[Emitted]:
         watch = Stopwatch()
         with watch.on("state"):
             stored = BucketState(self._plan, self._number, self._state)
@@ -76,11 +76,11 @@ class Bucket:
             )
         handed = received.handed(engine.tree)
         for table in watch.each("engine", engine.step(arrivals, eager=False, handed=handed)):
-            yield from map(Found, self._blobs(table))
+            yield from map(Emitted, self._blobs(table))
         for blob in itertools.chain(self._late(arrivals), received.passing):
-            yield Found(blob, late=True)
+            yield Emitted(blob, late=True)
         if self._state is None:
-            yield from map(Found, self._waiting(engine))
+            yield from map(Emitted, self._waiting(engine))
             return
         self._measure(meta, engine, received)
         engine.make_room(arrivals)  # any attempt may, as it likes: the results of this batch are out
@@ -96,7 +96,7 @@ class Bucket:
         measured["rows"] = sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a)
         measured["hottest_key_rows"] = 0 if self._plan.query.keyless else measures.hottest_rows(arrivals)
         report = measures.report(engine.statistics(), self._plan, meta.by_input(), **measured)
-        yield Found(report=report, leaves_us=engine.core.watermark.newest_us)
+        yield Emitted(report=report, leaves_us=engine.core.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:
         """How long the batch takes, for the budget of the next; no result of this one depends on it."""
@@ -137,6 +137,6 @@ def batch_join(plan: JoinPlan, *, whole: bool) -> Callable[..., Any]:
             yield to_arrow([row])
 
     def join_whole_bucket(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches(join_bucket(iter(table.to_batches())), schema(Found))
+        return pa.Table.from_batches(join_bucket(iter(table.to_batches())), schema(Emitted))
 
     return join_whole_bucket if whole else join_bucket

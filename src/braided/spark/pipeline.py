@@ -46,7 +46,7 @@ from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import MAX_BUCKETS
 from braided.spark.wire.pack import beat, pack, repack, tell
-from braided.spark.wire.packed import Found, Packed, schema
+from braided.spark.wire.packed import Emitted, Packed, schema
 
 DEFAULT_BUCKETS = 8
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
@@ -125,7 +125,7 @@ def _place(node: PlanNode) -> tuple[bool, str]:
 def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
-    blobs = from_arrow_schema(schema(Found))
+    blobs = from_arrow_schema(schema(Emitted))
     if packed[0].isStreaming:
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), blobs, "Append", "None")
         return joined.observe(observation(plan), *_observations(plan))

@@ -43,7 +43,7 @@ class XmlSource(DataSource):
         return "braided-xml"
 
     def schema(self) -> NoReturn:
-        """Texts have no types: the reader must be told the schema."""
+        """Refuse to guess: texts have no types."""
         raise InvalidValue('braided-xml must have a schema; give one: .schema("sno long, ipaddr string")')
 
     def reader(self, schema: StructType) -> XmlReader:
