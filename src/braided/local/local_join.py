@@ -18,6 +18,7 @@ from braided.query.join_query import JoinQuery
 from braided.query.kinds import whole
 
 MOST_ROWS = (1 << 31) - 1
+check_rows = whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")  # of (call, option, rows)
 
 
 class LocalJoin:
@@ -212,8 +213,3 @@ def check_schemas(schemas: object) -> dict[str, pa.Schema]:
             wanted = "a pyarrow Schema with different column names"
             raise InvalidType(f"schemas: stream {name!r} needs {wanted}; got {schema!r}")
     return dict(schemas)
-
-
-def check_rows(call: str, option: str, rows: object) -> None:
-    """Raise unless `rows` is a positive whole number."""
-    whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")(call, option, rows)
