@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -92,7 +92,9 @@ def report(
 ) -> str:
     """What a bucket has to report; `measured` are numbers of this batch that its engine does not know."""
     query, last = plan.query, plan.last
-    streams = dict(_streams(seen, plan, stored))
+    # of streams that another stage joins only the newest time is known here
+    streams: dict[str, dict[str, Any]] = {n: {"newest_us": s.newest_us} for n, s in seen.streams.items()}
+    streams |= {n: _of_stream(seen.streams[n], stored.get(n, ())) for n in plan.subplan.streams}
     chunks = [chunk for of_input in stored.values() for chunk in of_input]
     measured |= {"state_bytes": sum(chunk.size for chunk in chunks), "state_chunks": len(chunks)}
     values: dict[str, dict[Any, dict[str, Any]]] = {
@@ -112,16 +114,10 @@ def report(
     return json.dumps([numbers, load], separators=(",", ":"), default=int)
 
 
-def _streams(seen: Statistics, plan: JoinPlan, stored: Stored) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The numbers of streams; of those that another stage joins only the newest time is known here."""
-    for name, s in seen.streams.items():
-        if name not in plan.subplan.streams:
-            yield name, {"newest_us": s.newest_us}
-            continue
-        # rows that can still be found: an engine may hold more, and so may chunks
-        chunks = stored.get(name, ())
-        live = min(sum(chunk.live_rows for chunk in chunks), s.live_rows)
-        yield name, vars(s) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
+def _of_stream(seen: StreamStatistics, chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """A stream's numbers, with the rows that can still be met: an engine may hold more, and so may chunks."""
+    live = min(sum(chunk.live_rows for chunk in chunks), seen.live_rows)
+    return vars(seen) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
 
 
 def read(texts: Sequence[str]) -> list[Report]:

@@ -234,7 +234,10 @@ def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
 
 def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
     """The stream with a watermark on its time; one that is there already is respected."""
-    if not df.isStreaming or stream.time is None or _has_watermark(df):
+    columns = df._jdf.queryExecution().analyzed().output()
+    marks = (columns.apply(i).metadata() for i in range(columns.size()))
+    marked = any(mark.contains("spark.watermarkDelayMs") for mark in marks)
+    if not df.isStreaming or stream.time is None or marked:
         return df
     return df.withWatermark(_quoted(stream.time), f"{stream.lateness_us // 1000} milliseconds")
 
@@ -242,13 +245,6 @@ def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
 def _quoted(column: str) -> str:
     """A column's name as Spark reads it, whatever is in it."""
     return "`" + column.replace("`", "``") + "`"
-
-
-def _has_watermark(df: DataFrame) -> bool:
-    """Whether a column of the DataFrame carries a watermark already."""
-    columns = df._jdf.queryExecution().analyzed().output()
-    marks = (columns.apply(i).metadata() for i in range(columns.size()))
-    return any(mark.contains("spark.watermarkDelayMs") for mark in marks)
 
 
 def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
