@@ -21,7 +21,6 @@ import pyarrow as pa
 
 import braided as bd
 from braided.spark import measures
-from braided.spark.plan import ArenaPlan
 from braided.spark.storage import folders
 from braided.testing import assert_same_bag, expected
 from tests.promised import batches_of, data_of, plainly
@@ -115,7 +114,7 @@ def run(seed: int, root: Path) -> tuple[int, int]:
     """One join in batches; how often engines were kept and rebuilt."""
     rng = np.random.default_rng(seed)
     made, tables, right = case(seed)
-    made.plan = dataclasses.replace(made.plan, arena=ArenaPlan(f"app-{seed}", True))
+    made.plan = dataclasses.replace(made.plan, arena=f"app-{seed}")
     found = []
     for batch in batches_of(tables, 9):
         before = copy.deepcopy(made.states)

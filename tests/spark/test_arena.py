@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.plan import JoinPlan
 from braided.spark.storage import arena, folders
 from braided.spark.storage.store import Meta
 from braided.testing import assert_same_bag, bag, expected
@@ -36,7 +36,7 @@ def own_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def cluster(tables: dict[str, pa.Table], window: str = "30 us", **options: Any) -> Cluster:
     made = Cluster(bd.JoinQuery([stream(n, window) for n in NAMES], **options), tables)
     plan = made.plan
-    made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
+    made.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, "app")
     return made
 
 
@@ -264,7 +264,7 @@ def test_with_a_budget_kept_and_rebuilt_engines_go_on_alike(own_root: Path, wind
         parts, options = loads(seed, [5, 60, 60] + [8] * 9, window)
         kept, lost = (cluster(parts[0], **options, overload=bd.Overload(200)) for _ in range(2))
         exact = cluster(parts[0], **options)
-        exact.plan = dataclasses.replace(exact.plan, arena=ArenaPlan())
+        exact.plan = dataclasses.replace(exact.plan, arena="")
         for number, batch in enumerate(parts):
             found = bag(kept.push(batch))
             shutil.move(own_root, own_root.with_name("kept"))

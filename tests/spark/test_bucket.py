@@ -18,14 +18,13 @@ from braided.policies.probe_order import PROBE_ORDER_POLICIES
 from braided.policies.statistics import JoinMetrics
 from braided.spark import measures
 from braided.spark.bucket import Bucket
-from braided.spark.plan import ArenaPlan, JoinPlan, Stage
+from braided.spark.plan import JoinPlan
 from braided.spark.storage import chunks, folders
-from braided.spark.storage.store import Meta
+from braided.spark.storage.store import META, Meta
 from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
-from braided.spark.wire.pack import Packer
+from braided.spark.wire.pack import beat, pack
 from braided.spark.wire.packed import Packed, packed_rows
-from braided.spark.wire.repack import Heartbeat
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds, some_pairs
 from tests.workloads import names_of, random_tables, stream
@@ -41,19 +40,16 @@ class Memory:
         self.meta: bytes | None = None
         self.chunks: dict[int, bytes] = {}
 
-    def get_meta(self) -> bytes | None:
-        return self.meta
+    def get(self, number: int) -> bytes | None:
+        return self.meta if number == META else self.chunks.get(number)
 
-    def put_meta(self, data: bytes) -> None:
-        self.meta = data
+    def put(self, number: int, data: bytes) -> None:
+        if number == META:
+            self.meta = data
+        else:
+            self.chunks[number] = data
 
-    def get_chunk(self, number: int) -> bytes | None:
-        return self.chunks.get(number)
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        self.chunks[number] = data
-
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         del self.chunks[number]
 
 
@@ -65,7 +61,7 @@ class Cluster:
     ) -> None:
         """With `arena` live engines are kept between batches."""
         schemas = tuple(tables[n].schema for n in query.names)
-        self.plan = JoinPlan(query, schemas, BUCKETS, late, ArenaPlan("app", True) if arena else ArenaPlan())
+        self.plan = JoinPlan(query, schemas, BUCKETS, late, "app" if arena else "")
         self.states = [Memory() for _ in range(BUCKETS)]
         self.reports: list[str] = []
 
@@ -79,7 +75,7 @@ class Cluster:
             out
             for i, name in enumerate(self.plan.query.names)
             for part in _halves(batch[name])
-            for out in Packer(self.plan, i)(iter(part.to_batches()))
+            for out in pack(self.plan, i, iter(part.to_batches()))
         )
 
     def push(self, batch: dict[str, pa.Table]) -> pa.Table:
@@ -87,8 +83,7 @@ class Cluster:
 
     def beat(self) -> pa.Table:
         """A batch in which all streams are silent."""
-        beat = pa.record_batch({"value": [1]})
-        return self._run(_by_bucket(Heartbeat(BUCKETS)(iter([beat]))))
+        return self._run(_by_bucket(beat(self.plan, iter([pa.record_batch({"value": [1]})]))))
 
     def owed(self) -> pa.Table:
         """What would come if nothing more arrived; the states are as before."""
@@ -171,8 +166,11 @@ def test_numbers_of_all_buckets_come_together() -> None:
 
 
 def test_every_stage_reports_under_a_name_of_its_own() -> None:
-    assert measures.observation(Stage()) == measures.OBSERVED
-    reported = [measures.observation(Stage(number, of=3)) for number in range(3)]
+    query = bd.JoinQuery([stream(n) for n in names_of(2)])
+    assert measures.observation(JoinPlan(query, (), BUCKETS, "drop")) == measures.OBSERVED
+    graph = [("a.k", "b.k"), ("b.m", "c.m"), ("c.n", "d.n")]
+    query = bd.JoinQuery([bd.Stream(n) for n in "abcd"], on=graph, plan=((("a", "b"), "c"), "d"))
+    reported = [measures.observation(stage) for stage in JoinPlan(query, (), BUCKETS, "drop").stages()]
     assert len(set(reported)) == 3
     assert reported[-1] == measures.OBSERVED
 
@@ -188,7 +186,7 @@ def test_consumption_rate_counts_each_buckets_own_rows() -> None:
     cluster.reports.clear()
     cluster.push(made[1])
     drivers = [load.turns[0][0] for _, load in measures.read(cluster.reports)]
-    assert drivers == [0] * BUCKETS  # a, which brought most, drives first
+    assert drivers == ["a"] * BUCKETS  # it brought most, drives first
 
 
 def test_the_epoch_is_a_newest_time_like_any_other() -> None:
@@ -365,7 +363,7 @@ def test_labels_spread_buckets_evenly_over_tasks() -> None:
 
     for buckets in (1, 2, 8, 64, 1024):
         for partitions in (1, 2, 4, 8):
-            tasks = [murmur3(label) % partitions for label in labels(buckets)]
+            tasks = murmur3(np.array(labels(buckets))) % partitions
             counts = np.bincount(tasks, minlength=partitions)
             assert counts.max() - counts.min() <= (1 if buckets < partitions else 0)
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import braided as bd
-from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.plan import JoinPlan
 from braided.spark.storage import folders
 from braided.testing import assert_same_bag, bag, expected
 from tests.seeds import seeds
@@ -35,7 +35,7 @@ def clusters(overload: bd.Overload, tables: dict[str, pa.Table], **options: Any)
     q = bd.JoinQuery([stream(n, "60 us") for n in NAMES], overload=overload, **options)
     keeping, rebuilding = Cluster(q, tables), Cluster(q, tables)
     plan = keeping.plan
-    keeping.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, ArenaPlan("app", True))
+    keeping.plan = JoinPlan(plan.query, plan.schemas, plan.buckets, plan.late, "app")
     return keeping, rebuilding
 
 

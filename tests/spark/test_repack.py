@@ -11,11 +11,9 @@ import pytest
 import braided as bd
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs, bucketing
-from braided.spark.wire.bucketing import Target
 from braided.spark.wire.labels import labels
-from braided.spark.wire.pack import Packer
-from braided.spark.wire.packed import NO_STREAM, Found, packed_rows, to_arrow
-from braided.spark.wire.repack import Repacker, Teller
+from braided.spark.wire.pack import pack, repack, tell
+from braided.spark.wire.packed import Emitted, packed_rows, to_arrow
 from braided.testing import bag
 from tests.workloads import names_of, random_tables, stream
 
@@ -30,8 +28,8 @@ def plan_of(tables: dict[str, pa.Table]) -> JoinPlan:
 
 def handed_on(tables: list[pa.Table], newest: list[list[int | None] | None]) -> list[pa.RecordBatch]:
     """What a task of a stage hands on: blobs, and what its buckets know."""
-    rows = [Found(blobs.encode(b)) for t in tables for b in t.to_batches()]
-    return [to_arrow([*rows, *(Found(leaves_us=n) for n in newest)])]
+    rows = [Emitted(blobs.encode(b)) for t in tables for b in t.to_batches()]
+    return [to_arrow([*rows, *(Emitted(leaves_us=n) for n in newest)])]
 
 
 def rows_of(packed: list[pa.RecordBatch]) -> list[dict[str, Any]]:
@@ -46,10 +44,9 @@ def test_a_row_goes_where_a_leaf_streams_row_with_its_key_goes(
     monkeypatch.setattr(bucketing, "_FLUSH_BYTES", flush)
     tables = random_tables(1, NAMES, rows=200, key_type=key_type, nulls=False)
     plan = plan_of(tables)
-    target = Target(BUCKETS, 0, tuple(plan.layouts[0].keys), plan.keys)
     parts = [tables["s0"].slice(0, 90), tables["s0"].slice(90)]
-    again = rows_of(list(Repacker(target, 3)(iter(handed_on(parts, [[1, 2, 3]])))))
-    packed = rows_of(list(Packer(plan, 0)(iter(tables["s0"].to_batches()))))
+    again = rows_of(list(repack(plan, 0, iter(handed_on(parts, [[1, 2, 3]])))))
+    packed = rows_of(list(pack(plan, 0, iter(tables["s0"].to_batches()))))
     for label in labels(BUCKETS):
         found = [
             pa.Table.from_batches(
@@ -64,9 +61,8 @@ def test_a_row_goes_where_a_leaf_streams_row_with_its_key_goes(
 def test_control_rows_count_and_tell_the_newest_times_of_all_buckets() -> None:
     tables = random_tables(1, NAMES, rows=100, nulls=False)
     plan = plan_of(tables)
-    target = Target(BUCKETS, 0, tuple(plan.layouts[0].keys), plan.keys)
     newest: list[list[int | None] | None] = [[5, None, 9], [5, 0, 9]]
-    packed = rows_of(list(Repacker(target, 3)(iter(handed_on([tables["s0"]], newest)))))
+    packed = rows_of(list(repack(plan, 0, iter(handed_on([tables["s0"]], newest)))))
     control = [r for r in packed if r["blob"] is None]
     assert [r["bucket"] for r in control] == list(labels(BUCKETS))
     assert all(r["leaves_us"] == [5, 0, 9] for r in control)
@@ -79,18 +75,16 @@ def test_control_rows_count_and_tell_the_newest_times_of_all_buckets() -> None:
 
 def test_a_task_that_found_nothing_still_tells_every_bucket() -> None:
     plan = plan_of(random_tables(1, NAMES))
-    target = Target(BUCKETS, 0, (0,), plan.keys)
-    told = rows_of(list(Repacker(target, 3)(iter(handed_on([], [[7, None, None]])))))
+    told = rows_of(list(repack(plan, 0, iter(handed_on([], [[7, None, None]])))))
     assert [r["leaves_us"] for r in told] == [[7, None, None]] * BUCKETS
-    assert list(Repacker(target, 3)(iter([]))) == []  # no bucket had input: there is no batch to tell of
+    assert list(repack(plan, 0, iter([]))) == []  # no bucket had input: there is no batch to tell of
 
 
 def test_the_newest_time_of_a_stream_that_another_stage_joins() -> None:
     times = np.array([3, 0, 8, 5]) + 1_000
     rows = pa.table({"t": pa.array(times, pa.timestamp("us", tz="UTC"))})
-    told = rows_of(list(Teller(stream("s0"), 2, 3, BUCKETS)(iter(rows.to_batches(max_chunksize=3)))))
-    assert [r["leaves_us"] for r in told] == [[None, None, 1_008]] * BUCKETS
-    assert {(r["stream"], r["blob"], r["rows_total"], r["newest_us"]) for r in told} == {
-        (NO_STREAM, None, 0, None)
-    }
-    assert list(Teller(stream("s0"), 2, 3, BUCKETS)(iter([]))) == []
+    plan = plan_of(random_tables(1, NAMES))
+    told = rows_of(list(tell(plan, 1, iter(rows.to_batches(max_chunksize=3)))))
+    assert [r["newest_us"] for r in told] == [1_008] * BUCKETS
+    assert {(r["stream"], r["blob"], r["rows_total"], r["leaves_us"]) for r in told} == {(1, None, 0, None)}
+    assert list(tell(plan, 1, iter([]))) == []

@@ -14,15 +14,13 @@ import pytest
 import braided as bd
 from braided.query.subplans import subplans
 from braided.spark.bucket import Bucket
-from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.plan import JoinPlan
 from braided.spark.storage import folders
 from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs
-from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import labels
-from braided.spark.wire.pack import Packer
-from braided.spark.wire.packed import Found, Packed, packed_rows, to_arrow
-from braided.spark.wire.repack import Repacker, Teller
+from braided.spark.wire.pack import pack, repack, tell
+from braided.spark.wire.packed import Emitted, Packed, packed_rows, to_arrow
 from braided.testing import assert_same_bag, bag, expected
 from tests.operators.test_plans import GRAPHS, graph_tables
 from tests.seeds import seeds
@@ -37,17 +35,17 @@ class Stages:
     """All stages of a join and their buckets, fed with micro-batches as Spark would."""
 
     def __init__(
-        self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop", arena: Any = None
+        self, query: bd.JoinQuery, tables: dict[str, pa.Table], late: Any = "drop", arena: str = ""
     ) -> None:
         schemas = tuple(tables[n].schema for n in query.names)
-        self.plan = JoinPlan(query, schemas, BUCKETS, late, arena or ArenaPlan())
+        self.plan = JoinPlan(query, schemas, BUCKETS, late, arena)
         self.stages = self.plan.stages()
         self.states = [[Memory() for _ in range(BUCKETS)] for _ in self.stages]
         self.order = np.random.default_rng(0)
 
     def push(self, batch: dict[str, pa.Table]) -> pa.Table:
-        made: dict[Any, list[list[Found]]] = {}  # what the two tasks of a stage hand on
-        found: list[list[Found]] = []
+        made: dict[Any, list[list[Emitted]]] = {}  # what the two tasks of a stage hand on
+        found: list[list[Emitted]] = []
         for stage, states in zip(self.stages, self.states, strict=True):
             packed = self._packed(stage, batch, made)
             found = made[stage.subplan.node] = [[], []]
@@ -59,20 +57,18 @@ class Stages:
 
     def _packed(self, stage: JoinPlan, batch: dict[str, pa.Table], made: Any) -> list[list[Packed]]:
         names = stage.query.names
-        parts: list[tuple[Packer | Repacker | Teller, list[pa.RecordBatch]]] = []
+        parts: list[tuple[Any, int, list[pa.RecordBatch]]] = []
         for number, node in enumerate(stage.inputs):
             if node in names and node in stage.subplan.inputs and node in batch:
                 half = batch[node].num_rows // 2
                 halves = (batch[node].slice(0, half), batch[node].slice(half))
-                parts += [(Packer(stage, number), part.to_batches()) for part in halves]
+                parts += [(pack, number, part.to_batches()) for part in halves]
             elif node in names and stage.first and node in batch:
-                teller = Teller(stage.query.streams[number], number, len(names), BUCKETS)
-                parts.append((teller, batch[node].select(["t"]).to_batches()))
+                parts.append((tell, number, batch[node].select(["t"]).to_batches()))
             elif node not in names:
                 for rows in made[node]:
-                    handed = [to_arrow(rows)] if rows else []
-                    parts.append((Repacker(target(stage, number), len(names)), handed))
-        packed = packed_rows(out for work, rows in parts for out in work(iter(rows)))
+                    parts.append((repack, number, [to_arrow(rows)] if rows else []))
+        packed = packed_rows(out for work, n, rows in parts for out in work(stage, n, iter(rows)))
         packed = [packed[i] for i in self.order.permutation(len(packed))]
         return [[row for row in packed if row.bucket == label] for label in labels(BUCKETS)]
 
@@ -124,7 +120,7 @@ def test_oracle_text_keys_and_engines_that_go_on(
     monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
     tables = graph_tables(1, FOUR, key_type="string")
     query = bd.JoinQuery(streams(FOUR), on=GRAPHS["chain"][0], where="s0.n > s3.n")
-    made = Stages(query, tables, arena=ArenaPlan("app", arena))
+    made = Stages(query, tables, arena="app" if arena else "")
     found = [made.push(b) for b in batches(tables, 5)]
     assert_same_bag(pa.concat_tables(found), expected(query, tables))
     folders_ = {p.parent.name for p in (tmp_path / "arenas").rglob("[0-9]")}

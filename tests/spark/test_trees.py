@@ -10,7 +10,7 @@ import pytest
 
 import braided as bd
 from braided.spark.bucket import Bucket
-from braided.spark.plan import ArenaPlan, JoinPlan
+from braided.spark.plan import JoinPlan
 from braided.spark.storage import folders
 from braided.spark.wire import blobs
 from braided.testing import assert_same_bag, bag, expected
@@ -65,7 +65,7 @@ class Kept(Cluster):
 
     def __init__(self, query: bd.JoinQuery, tables: dict[str, pa.Table], query_id: str, retry: bool) -> None:
         super().__init__(query, tables)
-        schemas, arena = self.plan.schemas, ArenaPlan(f"test-{query_id}", enabled=True)
+        schemas, arena = self.plan.schemas, f"test-{query_id}"
         self.plan = JoinPlan(query, schemas, BUCKETS, "drop", arena)
         self._query_id, self._retry = query_id, retry
 

@@ -281,7 +281,7 @@ def _troubled(root: Path, trouble: Trouble) -> Pass:
 
 def _behind(pack: Pass, trouble: Pass, packer: Any) -> Pass:
     """What packs rows between two stages, with trouble behind it; other packing as it is."""
-    return (lambda batches: trouble(pack(batches))) if type(packer).__name__ == "Repacker" else pack
+    return (lambda batches: trouble(pack(batches))) if packer.func.__name__ == "repack" else pack
 
 
 def _alive(note: Path) -> bool:

@@ -13,11 +13,12 @@ from braided.engine.engine import PIECE_ROWS, Engine
 from braided.engine.features import Arrivals
 from braided.engine.sides.storable import no_results
 from braided.policies.statistics import Statistics
-from braided.query.errors import BraidedError, InvalidType, InvalidValue
+from braided.query.errors import BraidedError, InvalidType, InvalidValue, UnknownName, require_stream
 from braided.query.join_query import JoinQuery
 from braided.query.kinds import whole
 
 MOST_ROWS = (1 << 31) - 1
+check_rows = whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")  # of (call, option, rows)
 
 
 class LocalJoin:
@@ -128,10 +129,7 @@ class LocalJoin:
         """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
         self._check_ending("snapshot")
         if self._unread is not None or self._held:
-            raise InvalidValue(
-                "snapshot: a stream() is not read to its end, or a call failed that had found results; read "
-                "them first"
-            )
+            raise InvalidValue("snapshot: a stream() is not read to its end, or a call failed; read the rest")
         return snapshot.save(self._engine)
 
     def restore(self, data: bytes) -> LocalJoin:
@@ -161,9 +159,8 @@ class LocalJoin:
             try:
                 self._held += list(unread)
             except BraidedError as wrong:
-                raise InvalidValue(
-                    f"an earlier stream() not read to its end failed, and its batch is undone: {wrong}"
-                ) from wrong
+                undone = f"an earlier stream() not read to its end failed, and its batch is undone: {wrong}"
+                raise InvalidValue(undone) from wrong
 
     def _read(self, work: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
         """Yield held results of earlier batches, then the results of this one."""
@@ -176,12 +173,13 @@ class LocalJoin:
         except GeneratorExit:
             return
         finally:
-            if self._unread is work and _is_over(work):
+            over = inspect.getgeneratorstate(work) == inspect.GEN_CLOSED  # type: ignore[arg-type]
+            if self._unread is work and over:
                 self._unread = None
 
     def _table(self, work: Iterator[pa.Table]) -> pa.Table:
-        tables = list(work)
-        tables, self._held = self._held + tables, []
+        new = list(work)  # a batch that fails leaves what is held
+        tables, self._held = self._held + new, []
         return pa.concat_tables(tables) if tables else no_results(self.schema)
 
     def _check_ending(self, call: str) -> None:
@@ -193,9 +191,17 @@ class LocalJoin:
             raise InvalidValue(f"{call}: this join has ended; make a new LocalJoin to join more rows")
 
 
-def _is_over(work: Iterator[pa.Table]) -> bool:
-    """Return whether a batch has been processed to its end, or has failed."""
-    return inspect.getgeneratorstate(work) == inspect.GEN_CLOSED  # type: ignore[arg-type]
+def check_inputs(call: str, kind: str, query: object, given: object) -> None:
+    """Raise unless `query` is one, and `given` maps the names of its streams to tables or the like."""
+    if not isinstance(query, JoinQuery):
+        raise InvalidType(f"{call} needs a bd.JoinQuery; got {query!r}")
+    if not isinstance(given, Mapping):
+        raise InvalidType(f"{call} needs a mapping of stream names to {kind}s; got {given!r}")
+    for name in given:
+        require_stream(name, query.names, call)
+    for name in query.names:
+        if name not in given:
+            raise UnknownName(f"{call}: no {kind} for stream {name!r}; give one per stream")
 
 
 def check_schemas(schemas: object) -> dict[str, pa.Schema]:
@@ -204,12 +210,6 @@ def check_schemas(schemas: object) -> dict[str, pa.Schema]:
         raise InvalidType(f"schemas must map stream names to pyarrow schemas; got {schemas!r}")
     for name, schema in schemas.items():
         if not isinstance(schema, pa.Schema) or len(set(schema.names)) < len(schema.names):
-            raise InvalidType(
-                f"schemas: stream {name!r} needs a pyarrow Schema with different column names; got {schema!r}"
-            )
+            wanted = "a pyarrow Schema with different column names"
+            raise InvalidType(f"schemas: stream {name!r} needs {wanted}; got {schema!r}")
     return dict(schemas)
-
-
-def check_rows(call: str, option: str, rows: object) -> None:
-    """Raise unless `rows` is a positive whole number."""
-    whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")(call, option, rows)

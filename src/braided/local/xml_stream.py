@@ -16,6 +16,7 @@ lost or doubled between two calls.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NoReturn, cast
@@ -56,18 +57,17 @@ class XmlRows:
         name: str = "XML",
     ) -> None:
         self.schema = _with_punctuation(schema, punctuation)
-        self._columns = list(schema)
-        self._keeps_empty = [_takes_texts(field) for field in schema]
+        self._columns = {field: _takes_texts(field) for field in schema}
         self._name = name
-        self._found = _Found(schema.names, _kinds(record, punctuation))
-        self._parser = _parser(self._found)
+        self._document = _Document(schema.names, _kinds(record, punctuation))
+        self._parser = _parser(self._document)
         self._given_rows = 0
         self._damage: str | None = None
 
     @property
     def waiting_rows(self) -> int:
         """The number of complete rows that wait for `take`."""
-        return len(self._found.punctuations)
+        return len(self._document.rows)
 
     def feed(self, data: bytes) -> pa.RecordBatch:
         """Parse more bytes and return the rows they complete, perhaps none."""
@@ -81,22 +81,27 @@ class XmlRows:
                 self._parser.Parse(data, False)
                 return
             except expat.ExpatError as damage:
-                self._damage = _described(damage, self._given_rows + self.waiting_rows)
+                what = expat.errors.messages.get(damage.code, str(damage.code))
+                self._damage = (
+                    f"damaged at line {damage.lineno:,}, column {damage.offset + 1:,}: {what}; correct the "
+                    f"document; whole records before it: {self._given_rows + self.waiting_rows:,}"
+                )
             except InvalidValue as refused:
                 self._damage = f"record {self._given_rows + self.waiting_rows + 1:,}: {refused}"
         raise InvalidValue(f"{self._name}: {self._damage}")
 
     def take(self, rows: int | None = None) -> pa.RecordBatch:
         """Return the rows that wait, or the first `rows` of them."""
-        flags = pa.array(self._found.punctuations[:rows], pa.bool_())
+        taken = self._document.rows[:rows]
+        flags = pa.array([self._document.kinds[tag] for tag, _ in taken], pa.bool_())
         columns = [
-            self._converted(pa.array(texts[:rows], pa.string()), flags, n)
-            for n, texts in enumerate(self._found.texts)
+            self._converted(field, pa.array([texts[field.name] for _, texts in taken], pa.string()), flags)
+            for field in self._columns
         ]
         if len(self.schema) > len(columns):
             columns.append(flags)
-        self._found.forget(len(flags))
-        self._given_rows += len(flags)
+        del self._document.rows[: len(taken)]
+        self._given_rows += len(taken)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def read(self, file: BinaryIO, batch_rows: int = 50_000) -> Iterator[pa.RecordBatch]:
@@ -108,11 +113,10 @@ class XmlRows:
         if self.waiting_rows:
             yield self.take()
 
-    def _converted(self, texts: pa.Array, punctuations: pa.Array, number: int) -> pa.Array:
-        field = self._columns[number]
+    def _converted(self, field: pa.Field, texts: pa.Array, punctuations: pa.Array) -> pa.Array:
         texts = pc.utf8_trim(texts, _SPACE)
         texts = pc.if_else(pc.and_(punctuations, pc.equal(texts, "*")), None, texts)
-        if not self._keeps_empty[number]:
+        if not self._columns[field]:
             texts = pc.if_else(pc.equal(texts, ""), None, texts)
         if texts.null_count and not field.nullable:
             row = pc.index(texts.is_null(), True).as_py()
@@ -146,69 +150,57 @@ def read_xml(
     named = isinstance(source, str | os.PathLike)
     name = os.fspath(cast(Any, source)) if named else str(getattr(source, "name", "XML"))
     rows = XmlRows(schema, record=record, punctuation=punctuation, name=name)
-    return _opened(name, rows, batch_rows) if named else rows.read(cast(BinaryIO, source), batch_rows)
+
+    def opened() -> Iterator[pa.RecordBatch]:
+        with pa.input_stream(name) if named else contextlib.nullcontext(cast(BinaryIO, source)) as file:
+            yield from rows.read(file, batch_rows)
+
+    return opened()
 
 
-def _opened(path: str, rows: XmlRows, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    with pa.input_stream(path) as file:
-        yield from rows.read(file, batch_rows)
-
-
-class _Found:
-    """What the parser found: a list of texts per column, and for each row whether it is a punctuation."""
+class _Document:
+    """What the parser has met: the rows that are complete, each with its tag and the texts by column."""
 
     def __init__(self, columns: list[str], kinds: dict[str, bool]) -> None:
-        self.texts: list[list[str | None]] = [[] for _ in columns]
-        self.punctuations: list[bool] = []
+        self.kinds = kinds
+        self.rows: list[tuple[str, dict[str, str | None]]] = []
         self.parts: list[str] = []  # of the text at hand; a column's holds that of tags inside it
         self._columns = columns
-        self._kinds = kinds
         self._depth = 0
         self._row: dict[str, str | None] | None = None
         self._column: str | None = None
 
-    def forget(self, rows: int) -> None:
-        """The first rows were taken."""
-        for texts in self.texts:
-            del texts[:rows]
-        del self.punctuations[:rows]
-
     def start(self, tag: str, _: object) -> None:
-        """A row or a column begins, or something that is neither."""
+        """Begin a row or a column, or something that is neither."""
         self._depth += 1
         if self._depth == _COLUMN and self._row is not None and tag in self._row:
             if self._row[tag] is not None:
-                raise InvalidValue(
-                    f"column {tag!r} must be there once; got it twice; leave it out of the schema, or "
-                    "correct the document"
-                )
+                raise InvalidValue(f"column {tag!r} must be there once; got it twice; correct the document")
             self._column = tag
             self.parts.clear()
-        elif self._depth == _ROW and tag in self._kinds:
+        elif self._depth == _ROW and tag in self.kinds:
             self._row = dict.fromkeys(self._columns)
 
     def end(self, tag: str) -> None:
-        """A column's text is complete, or a row."""
-        if self._depth == _COLUMN and self._column is not None:
-            cast(dict[str, str | None], self._row)[tag] = "".join(self.parts)
+        """Complete a column's text, or a row."""
+        if self._row is not None and self._depth == _COLUMN and self._column is not None:
+            self._row[tag] = "".join(self.parts)
             self._column = None
-        elif self._depth == _ROW and self._row is not None:
-            for texts, text in zip(self.texts, self._row.values(), strict=True):
-                texts.append(text)
-            self.punctuations.append(self._kinds[tag])
+        elif self._row is not None and self._depth == _ROW:
+            self.rows.append((tag, self._row))
             self._row = None
         if self._column is None:
             self.parts.clear()
         self._depth -= 1
 
 
-def _parser(found: _Found) -> expat.XMLParserType:
-    """A parser without namespaces (prefixes may be undeclared) that delivers every tag as soon as it can."""
+def _parser(document: _Document) -> expat.XMLParserType:
+    """Make a parser without namespaces (prefixes may be undeclared) that delivers every tag at once."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartElementHandler = found.start
-    parser.EndElementHandler = found.end
-    parser.CharacterDataHandler = found.parts.append
+    parser.StartElementHandler = document.start
+    parser.EndElementHandler = document.end
+    parser.CharacterDataHandler = document.parts.append
     parser.SkippedEntityHandler = _refuse_entity
     parser.ExternalEntityRefHandler = _refuse_external
     if hasattr(parser, "SetReparseDeferralEnabled"):
@@ -217,16 +209,12 @@ def _parser(found: _Found) -> expat.XMLParserType:
 
 
 def _refuse_entity(name: str, _: object) -> None:
-    raise InvalidValue(
-        f"entity &{name}; is declared in another file, which is not read; write the text itself"
-    )
+    raise InvalidValue(f"entity &{name}; is declared in another file, which is not read; write its text")
 
 
 def _refuse_external(_context: object, _base: object, file: str | None, _public: object) -> NoReturn:
     """Without a handler the parser leaves such an entity out, and says nothing."""
-    raise InvalidValue(
-        f"an entity has its text in another file, {file!r}, which is not read; write the text itself"
-    )
+    raise InvalidValue(f"an entity has its text in another file, {file!r}, which is not read; write its text")
 
 
 def _kinds(record: str, punctuation: str | None) -> dict[str, bool]:
@@ -249,9 +237,8 @@ def _takes_texts(field: pa.Field) -> bool:
     try:
         pa.array([], pa.string()).cast(field.type)
     except pa.ArrowNotImplementedError:
-        raise InvalidType(
-            f"column {field.name!r}: text cannot be made {field.type}; read it as a string"
-        ) from None
+        wrong = f"column {field.name!r}: text cannot be made {field.type}; read it as a string"
+        raise InvalidType(wrong) from None
     return _fits(pa.array([""]), field.type)
 
 
@@ -266,11 +253,3 @@ def _fits(texts: pa.Array, kind: pa.DataType) -> bool:
 def _misfit(text: str, kind: pa.DataType) -> str:
     zone = " with a zone, as 2026-01-31T12:00:00Z" if getattr(kind, "tz", None) else ""
     return f"must be {kind}{zone}; got {text!r}; correct the text, or read the column as a string"
-
-
-def _described(damage: expat.ExpatError, rows: int) -> str:
-    what = expat.errors.messages.get(damage.code, str(damage.code))
-    return (
-        f"damaged at line {damage.lineno:,}, column {damage.offset + 1:,}: {what}; "
-        f"correct the document; whole records before it: {rows:,}"
-    )

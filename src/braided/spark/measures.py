@@ -1,7 +1,7 @@
 """A join's numbers on their way from the buckets to the user.
 
 Every bucket reports once a batch, and Spark's progress carries all reports. A report is a text of JSON: the
-numbers that `policies.statistics` declares, in the order of `_parts`, and the bucket's `Load`. Most are
+numbers that `policies.statistics` declares, in the order of `_slots`, and the bucket's `Load`. Most are
 totals since the start, kept in the state, so a retried task counts once and a restart goes on.
 
 In a query of several stages each reports under a name of its own. All report the numbers of the whole plan,
@@ -13,28 +13,30 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from pyspark.sql.streaming.query import StreamingQuery
 
-from braided.policies.numbers import declared
-from braided.policies.statistics import (
-    Adapted,
-    HalfJoinStatistics,
-    IntermediateStatistics,
-    JoinMetrics,
-    RationingStatistics,
-    Statistics,
-    StreamStatistics,
-)
+from braided.engine.intake import Arrival
+from braided.policies import statistics
+from braided.policies.numbers import Number, declared
+from braided.policies.statistics import JoinMetrics, Statistics, StreamStatistics
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
-from braided.spark.plan import JoinPlan, Stage
+from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Chunk
 
 OBSERVED = "braided"
 _OURS = re.compile(rf"{OBSERVED}(\.\d+)?")
+_GROUPS = {
+    "streams": StreamStatistics,
+    "half_joins": statistics.HalfJoinStatistics,
+    "intermediates": statistics.IntermediateStatistics,
+}
+_KINDS = {"join": JoinMetrics, "rationing": statistics.RationingStatistics, **_GROUPS}
 _ADAPTATIONS = 4  # that a bucket reports
+_SAMPLE = 4096  # rows a stream: a key with 1 % of the rows has 41 of them
 _RUNS = 64
 _LATEST: dict[str, dict[str, Any]] = {}  # by run of a query: the latest progress with reports of buckets
 
@@ -45,96 +47,77 @@ Stored: TypeAlias = Mapping[str, Sequence[Chunk]]  # by stream or intermediate
 class Load(NamedTuple):
     """A bucket's rows of a batch, those of its hottest key, and the rows it holds; and its decisions.
 
-    Each turn names its driver, then the partners in the order they were probed, by their place in `_inputs`.
+    Each turn names its driver, then the partners in the order they were probed.
     """
 
     rows: int
     hottest_key_rows: int
     live_rows: int
-    turns: Sequence[Sequence[int]]
+    turns: Sequence[Sequence[str]]
 
 
 Report: TypeAlias = tuple[Sequence[Any], Load]  # a bucket's numbers, and the rest
 
 
-class _Part(NamedTuple):
-    """Something that has numbers: the join, its rationing, or a stream, half-join or intermediate by name."""
+class _Slot(NamedTuple):
+    """A number in a report: of the join, its rationing, or a stream, half-join or intermediate by name."""
 
     of: str
     key: Any
-    kind: type
+    name: str
+    number: Number
 
 
-def observation(stage: Stage) -> str:
+def observation(plan: JoinPlan) -> str:
     """The name under which Spark reports a stage's numbers; the last stage's are the join's."""
-    return OBSERVED if stage.last else f"{OBSERVED}.{stage.number}"
+    return OBSERVED if plan.last else f"{OBSERVED}.{plan.stage}"
 
 
 @functools.lru_cache(maxsize=16)
-def _parts(streams: tuple[str, ...], plan: Plan) -> tuple[_Part, ...]:
+def _slots(streams: tuple[str, ...], plan: Plan) -> list[_Slot]:
     pairs = [(label(a), label(b)) for node in operators(plan) for a in node for b in node if a != b]
-    return (
-        _Part("join", "", JoinMetrics),
-        _Part("rationing", "", RationingStatistics),
-        *(_Part("streams", name, StreamStatistics) for name in streams),
-        *(_Part("half_joins", pair, HalfJoinStatistics) for pair in pairs),
-        *(_Part("intermediates", label(node), IntermediateStatistics) for node in intermediates(plan)),
-    )
-
-
-@functools.cache
-def _sent(kind: type) -> list[str]:
-    return [name for name, number in declared(kind).items() if number.adds]
-
-
-def _inputs(plan: Plan) -> list[str]:
-    """The inputs of all operators."""
-    return [label(child) for node in operators(plan) for child in node]
+    made = [label(node) for node in intermediates(plan)]
+    keys = {"streams": streams, "half_joins": pairs, "intermediates": made}
+    return [
+        _Slot(of, key, name, number)
+        for of, kind in _KINDS.items()
+        for key in keys.get(of, ("",))
+        for name, number in declared(kind).items()
+        if number.adds
+    ]
 
 
 def report(
     seen: Statistics, plan: JoinPlan, stored: Stored, *, rows: int, hottest_key_rows: int, **measured: float
 ) -> str:
     """What a bucket has to report; `measured` are numbers of this batch that its engine does not know."""
-    query, last = plan.query, plan.stage.last
-    streams = dict(_streams(seen, plan, stored))
+    query, last = plan.query, plan.last
+    # of streams that another stage joins only the newest time is known here
+    streams: dict[str, dict[str, Any]] = {n: {"newest_us": s.newest_us} for n, s in seen.streams.items()}
+    streams |= {n: _of_stream(seen.streams[n], stored.get(n, ())) for n in plan.subplan.streams}
     chunks = [chunk for of_input in stored.values() for chunk in of_input]
     measured |= {"state_bytes": sum(chunk.size for chunk in chunks), "state_chunks": len(chunks)}
-    values: dict[tuple[str, Any], Mapping[str, Any]] = {
-        ("join", ""): vars(seen) | measured | ({"buckets": 1} if last else {"results": None}),
-        **{("streams", name): numbers for name, numbers in streams.items()},
-        **{("half_joins", pair): vars(h) for pair, h in seen.half_joins.items()},
-        **{("intermediates", name): vars(i) for name, i in seen.intermediates.items()},
+    values: dict[str, dict[Any, dict[str, Any]]] = {
+        "join": {"": vars(seen) | measured | ({"buckets": 1} if last else {"results": None})},
+        "rationing": {},
+        "streams": streams,
+        "half_joins": {pair: vars(h) for pair, h in seen.half_joins.items()},
+        "intermediates": {name: vars(i) for name, i in seen.intermediates.items()},
     }
     if seen.rationing is not None:
-        latest = seen.rationing.adaptations[-_ADAPTATIONS:]
-        values["rationing", ""] = vars(seen.rationing) | {"adaptations": latest}
-    numbers = [
-        values.get((part.of, part.key), {}).get(name)
-        for part in _parts(query.names, query.tree)
-        for name in _sent(part.kind)
-    ]
-    place = {name: i for i, name in enumerate(_inputs(query.tree))}
-    turns = [[place[d], *(place[p] for p in seen.probe_orders[d])] for d in seen.driver_streams]
+        latest = [vars(adapted) for adapted in seen.rationing.adaptations[-_ADAPTATIONS:]]
+        values["rationing"][""] = vars(seen.rationing) | {"adaptations": latest}
+    numbers = [values[s.of].get(s.key, {}).get(s.name) for s in _slots(query.names, query.tree)]
+    turns = [(driver, *seen.probe_orders[driver]) for driver in seen.driver_streams]
     live = sum(numbers.get("live_rows", 0) for numbers in streams.values())
     load = Load(rows, hottest_key_rows, live, turns)
-    return json.dumps([numbers, load], separators=(",", ":"), default=_plain)
+    return json.dumps([numbers, load], separators=(",", ":"), default=int)
 
 
-def _plain(value: Any) -> Any:
-    return vars(value) if isinstance(value, Adapted) else int(value)
-
-
-def _streams(seen: Statistics, plan: JoinPlan, stored: Stored) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The numbers of streams; of those that another stage joins only the newest time is known here."""
-    for name, s in seen.streams.items():
-        if name not in plan.subplan.streams:
-            yield name, {"newest_us": s.newest_us}
-            continue
-        # rows that can still be found: an engine may hold more, and so may chunks
-        chunks = stored.get(name, ())
-        live = min(sum(chunk.live_rows for chunk in chunks), s.live_rows)
-        yield name, vars(s) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
+def _of_stream(seen: StreamStatistics, chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """A stream's numbers, with the rows that can still be met: an engine may hold more, and so may chunks."""
+    live = min(sum(chunk.live_rows for chunk in chunks), seen.live_rows)
+    return vars(seen) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
 
 
 def read(texts: Sequence[str]) -> list[Report]:
@@ -149,24 +132,20 @@ def combined(
 
     Decisions are those of the bucket with most rows. What is `known` otherwise is taken as it is.
     """
-    parts = _parts(tuple(streams), plan)
-    slots = [(part, name, declared(part.kind)[name]) for part in parts for name in _sent(part.kind)]
-    values: dict[tuple[str, Any], dict[str, Any]] = {(part.of, part.key): {} for part in parts}
+    values: dict[str, dict[Any, dict[str, Any]]] = {of: {} for of in _KINDS}
     columns = zip(*(numbers for stage in stages for numbers, _ in stage), strict=True)
-    for (part, name, number), column in zip(slots, columns, strict=True):
-        values[part.of, part.key][name] = number.merged(column)
-    groups: dict[str, Any] = {name: {} for name in ("streams", "half_joins", "intermediates")}
-    for part in parts:
-        if part.of in groups:
-            groups[part.of][part.key] = part.kind(**values[part.of, part.key])
+    for slot, column in zip(_slots(tuple(streams), plan), columns, strict=True):
+        values[slot.of].setdefault(slot.key, {})[slot.name] = slot.number.merged(column)
+    groups: dict[str, Any] = {
+        of: {key: kind(**numbers) for key, numbers in values[of].items()} for of, kind in _GROUPS.items()
+    }
     loads = [[load for _, load in stage] for stage in stages]
-    inputs = _inputs(plan)
     busiest = [max(stage, key=lambda load: load.rows) for stage in loads]
-    turns = [tuple(inputs[i] for i in turn) for load in busiest for turn in load.turns]
+    turns = [tuple(turn) for load in busiest for turn in load.turns]
     return JoinMetrics(
-        **values["join", ""],
+        **values["join"][""],
         **groups,
-        rationing=_rationing(values["rationing", ""]),
+        rationing=_rationing(values["rationing"][""]),
         driver_streams=tuple(turn[0] for turn in turns),
         probe_orders={turn[0]: turn[1:] for turn in turns},
         lag_us=_lags(groups["streams"]),
@@ -175,12 +154,11 @@ def combined(
     )
 
 
-def _rationing(values: Mapping[str, Any]) -> RationingStatistics | None:
+def _rationing(values: Mapping[str, Any]) -> statistics.RationingStatistics | None:
     if values["adaptations"] is None:
         return None
-    return RationingStatistics(
-        **{**values, "adaptations": tuple(Adapted(**a) for a in values["adaptations"])}
-    )
+    adaptations = tuple(statistics.Adapted(**a) for a in values["adaptations"])
+    return statistics.RationingStatistics(**{**values, "adaptations": adaptations})
 
 
 def _lags(streams: Mapping[str, StreamStatistics]) -> dict[str, int | None]:
@@ -203,13 +181,12 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
 def _remembered(run: str, progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Progress, with the last in which buckets reported: a query that idles long has nothing else."""
     latest = next((batch for batch in reversed(progress) if _reports([batch])), None)
-    if latest is not None:
-        _LATEST.pop(run, None)
-        _LATEST[run] = latest
-        while len(_LATEST) > _RUNS:
-            del _LATEST[next(iter(_LATEST))]
-    elif run in _LATEST:
-        return [_LATEST[run], *progress]
+    if latest is None:
+        return [_LATEST[run], *progress] if run in _LATEST else progress
+    _LATEST.pop(run, None)
+    _LATEST[run] = latest
+    if len(_LATEST) > _RUNS:
+        del _LATEST[next(iter(_LATEST))]
     return progress
 
 
@@ -242,6 +219,17 @@ def _reports(progress: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[st
             if _OURS.fullmatch(name) and reported["buckets"]:
                 reports.setdefault(name, []).append(reported)
     return {name: reports[name] for name in sorted(reports, key=lambda name: (name == OBSERVED, name))}
+
+
+def hottest_rows(arrivals: Sequence[Arrival | None]) -> int:
+    """About how many of the rows that arrived have the key that most have; from evenly spread samples."""
+    there = [a for a in arrivals if a is not None and len(a.rows)]
+    samples = [a.rows.hashes[:: -(-len(a.rows) // _SAMPLE)] for a in there]
+    if not samples:
+        return 0
+    weights = [np.full(len(s), a.offered_rows / len(s)) for a, s in zip(there, samples, strict=True)]
+    _, which = np.unique(np.concatenate(samples), return_inverse=True)
+    return round(float(np.bincount(which, np.concatenate(weights)).max()))
 
 
 def _hottest_share(newest_first: Sequence[Mapping[str, Any]]) -> float:

@@ -1,7 +1,7 @@
 """The join as a DataFrame: pack, group by bucket, join with state, unpack.
 
 A join graph whose plan has operators without a common key becomes several such stages in one query: what one
-stage finds is packed again by the next one's key. `repack` says what else the stages tell each other.
+stage finds is packed again by the next one's key. `wire.pack` says what else the stages tell each other.
 
     orders    -> pack by customer -.
     customers -> pack by customer -+- group -> stage 0 -> repack by item -.
@@ -23,31 +23,30 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
+from braided.local.local_join import check_inputs
 from braided.query.checks import streaming_problems
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
+from braided.query.errors import InvalidType, InvalidValue, require_choice
 from braided.query.join_query import JoinQuery
+from braided.query.kinds import whole
 from braided.query.memory import LEAST_BYTES
 from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
-from braided.spark.batch import batch_join, whole_batch_join
+from braided.spark.bucket import batch_join
+from braided.spark.checkpoint import check_checkpoint
 from braided.spark.measures import OBSERVED, observation
-from braided.spark.plan import LATE_COLUMN, ArenaPlan, JoinPlan
+from braided.spark.plan import LATE_COLUMN, JoinPlan
 from braided.spark.processor import JoinProcessor
-from braided.spark.restart import check_checkpoint
-from braided.spark.sessions.builder import check_session
-from braided.spark.sessions.workers import start_early
+from braided.spark.releases import in_arrow
+from braided.spark.sessions.builder import check_session, start_workers
 from braided.spark.sources.heartbeat import beats
 from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.blobs import unpack
-from braided.spark.wire.bucketing import target
 from braided.spark.wire.labels import MAX_BUCKETS
-from braided.spark.wire.pack import Packer
-from braided.spark.wire.packed import Found, Packed, schema
-from braided.spark.wire.repack import Heartbeat, Repacker, Teller
-from braided.spark.wire.schemas import in_arrow
+from braided.spark.wire.pack import beat, pack, repack, tell
+from braided.spark.wire.packed import Emitted, Packed, schema
 
 DEFAULT_BUCKETS = 8
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
@@ -81,42 +80,35 @@ def join(
     if checkpoint is not None:
         check_checkpoint(plan, checkpoint, ordered[0].sparkSession)
     if ordered[0].isStreaming:
-        start_early(ordered[0].sparkSession)
-    made: dict[PlanNode, DataFrame] = dict(
-        zip(query.names, map(_watermarked, ordered, query.streams), strict=True)
-    )
+        start_workers(ordered[0].sparkSession)
+    made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}
     for stage in plan.stages():
-        packed = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
-        if ordered[0].isStreaming and stage.first:
-            packed |= _told(stage, ordered)
-        inputs = [packed[node] for node in sorted(packed, key=_place)]
+        packed = _packed(stage, made, frames)
         if ordered[0].isStreaming and stage.first and beating:
-            inputs.append(_sent(beats(ordered[0].sparkSession), Heartbeat(plan.buckets)))
-        made[stage.subplan.node] = _joined(stage, inputs)
+            packed.append(_sent(beats(ordered[0].sparkSession), functools.partial(beat, stage)))
+        made[stage.subplan.node] = _joined(stage, packed)
     result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
     return _with_watermark(result, plan)
 
 
-def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
-    """The rows of one of a stage's inputs, on their way to its buckets."""
-    streams = len(plan.query.streams)
-    return _sent(df, Packer(plan, number) if number < streams else Repacker(target(plan, number), streams))
+def _packed(
+    plan: JoinPlan, made: Mapping[PlanNode, DataFrame], frames: Mapping[str, DataFrame]
+) -> list[DataFrame]:
+    """The rows of a stage's inputs on their way to its buckets, in the order of its union.
 
-
-def _told(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFrame]:
-    """For a first stage the newest times of the streams that it does not join itself.
-
-    A stream without a time has none to tell; it is read all the same, for its place among the sources.
+    A first stage also gets the newest times of the streams that it does not join itself. A stream without a
+    time has none to tell; it is read all the same, for its place among the sources.
     """
-    streams, n = plan.query.streams, len(plan.query.streams)
-    return {
-        stream.name: _sent(
-            df.select(F.lit(True) if stream.time is None else F.col(_quoted(stream.time))),
-            Teller(stream, i, n, plan.buckets),
-        )
-        for i, (stream, df) in enumerate(zip(streams, frames, strict=True))
-        if stream.name not in plan.subplan.streams
-    }
+    packed: dict[PlanNode, DataFrame] = {}
+    for number, node in enumerate(plan.inputs):
+        if node in plan.subplan.inputs:
+            work = pack if isinstance(node, str) else repack
+            packed[node] = _sent(made[node], functools.partial(work, plan, number))
+        elif isinstance(node, str) and plan.first and frames[node].isStreaming:
+            time = plan.query.streams[number].time
+            newest = frames[node].select(F.lit(True) if time is None else F.col(_quoted(time)))
+            packed[node] = _sent(newest, functools.partial(tell, plan, number))
+    return [packed[node] for node in sorted(packed, key=_place)]
 
 
 def _place(node: PlanNode) -> tuple[bool, str]:
@@ -133,35 +125,24 @@ def _place(node: PlanNode) -> tuple[bool, str]:
 def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
-    blobs = from_arrow_schema(schema(Found))
+    blobs = from_arrow_schema(schema(Emitted))
     if packed[0].isStreaming:
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), blobs, "Append", "None")
-        return joined.observe(observation(plan.stage), *_observations(plan))
-    piecewise = not pyspark.__version__.startswith("4.0.")
-    return grouped.applyInArrow((batch_join if piecewise else whole_batch_join)(plan), blobs)
+        return joined.observe(observation(plan), *_observations(plan))
+    return grouped.applyInArrow(batch_join(plan, whole=pyspark.__version__.startswith("4.0.")), blobs)
 
 
 def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late: str) -> JoinPlan:
-    if not isinstance(query, JoinQuery):
-        raise InvalidType(f"join needs a bd.JoinQuery; got {query!r}")
-    for name in (*query.names, *frames):
-        if name not in frames:
-            raise UnknownName(f"join: no DataFrame for stream {name!r}; give one per stream")
-        if name not in query.names:
-            raise UnknownName(f"join: the query has no stream {name!r}; it has {', '.join(query.names)}")
-    if isinstance(buckets, bool) or not isinstance(buckets, int):
-        raise InvalidType(f"join: buckets must be a whole number; got {buckets!r}")
-    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
-        raise InvalidValue(f"join: buckets must be a power of two up to {MAX_BUCKETS}; got {buckets}")
+    check_inputs("join", "DataFrame", query, frames)
+    wanted = f"a power of two up to {MAX_BUCKETS}"
+    if whole(1, MAX_BUCKETS, wanted)("join", "buckets", buckets) & (buckets - 1):
+        raise InvalidValue.must("buckets", wanted, buckets, owner="join")
     require_choice("join", "late", late, ("drop", "flag"))
     spark = frames[query.names[0]].sparkSession
     streaming = [name for name in query.names if frames[name].isStreaming]
     if 0 < len(streaming) < len(query.names):
         rest = [name for name in query.names if name not in streaming]
-        raise InvalidType(
-            f"join: {', '.join(streaming)} stream and {', '.join(rest)} do not; all inputs must be streaming "
-            "DataFrames, or all batch DataFrames"
-        )
+        raise InvalidType(f"join: {', '.join(streaming)} stream, {', '.join(rest)} do not; all must, or none")
     for name in streaming:
         _check_input(name, frames[name])
     if streaming:
@@ -175,7 +156,7 @@ def _plan(query: JoinQuery, frames: Mapping[str, DataFrame], buckets: int, late:
     if short is not None and short < buckets:
         _log.warning("state_rows=%d is less than buckets=%d: some buckets can keep nothing", short, buckets)
     schemas = tuple(_arrow_schema(frames[s.name], s) for s in query.streams)
-    arena = _arena(spark) if streaming else ArenaPlan()
+    arena = _arena(spark) if streaming else ""
     cores = min(buckets, spark.sparkContext.defaultParallelism)
     query = _shared_memory(query, buckets, spark)
     plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores)  # type: ignore[arg-type]
@@ -187,9 +168,8 @@ def _check_input(name: str, df: DataFrame) -> None:
     """Raise if a streaming input is a join of ours: two in a row could not be exact."""
     if f"CollectMetrics {OBSERVED}," in df._jdf.queryExecution().analyzed().toString():
         raise InvalidValue(
-            f"join: the input for stream {name!r} is the result of another bd.spark.join, and one streaming "
-            "query holds only one; put all streams into one JoinQuery (on= takes several keys), or write the "
-            "first result to a sink and read it from there"
+            f"join: the input for stream {name!r} is the result of another bd.spark.join; put all streams in "
+            "one JoinQuery (on= takes several keys), or write that result to a sink and read it from there"
         )
 
 
@@ -199,10 +179,8 @@ def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQ
     if memory is None:
         return query
     if memory.one_sided:
-        raise InvalidValue(
-            f"join: Memory(flush={memory.flush!r}) is not available on Spark; use 'adaptive-global', "
-            "'state-spill' or 'hash-merge'"
-        )
+        others = "use 'adaptive-global', 'state-spill' or 'hash-merge'"
+        raise InvalidValue(f"join: Memory(flush={memory.flush!r}) is not available on Spark; {others}")
     processes = max(1, spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
     memory = dataclasses.replace(
         memory,
@@ -220,55 +198,47 @@ def _check_plan(plan: JoinPlan) -> None:
     _ = [stage.keys for stage in stages], plan.output
     for option in ("overload", "memory"):
         if len(stages) > 1 and getattr(plan.query, option) is not None:
-            raise InvalidValue(
-                f"join: {option} is not available for joins with several keys on Spark; use one key, or the "
-                "local engine"
-            )
+            raise InvalidValue(f"join: {option} is not available with several keys on Spark; use one key")
     if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
-        raise InvalidValue(
-            f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
-        )
-
-
-def _arena(spark: SparkSession) -> ArenaPlan:
-    """Live engines are kept in files, unless Spark is told to encrypt what it writes to local disks."""
-    encrypted = str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true"
-    if encrypted:
-        _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
-    application = spark.sparkContext.applicationId
-    remove_at_exit(application)
-    _watch_queries(spark)
-    return ArenaPlan(application, not encrypted)
+        raise InvalidValue(f"join: the column {LATE_COLUMN!r} is to flag late rows; rename yours")
 
 
 @functools.cache
-def _watch_queries(spark: SparkSession) -> None:
-    """Once per session: files of its queries go when they end."""
+def _arena(spark: SparkSession) -> str:
+    """The application that keeps live engines in files, which go with it and with its queries.
+
+    There is none if Spark encrypts its local files.
+    """
+    if str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true":
+        _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
+        return ""
 
     def active() -> list[str]:
         if spark.sparkContext._jsc.sc().isStopped():
             raise RuntimeError("the application has ended")
         return [str(streaming.id) for streaming in spark.streams.active]
 
-    remove_with_queries(spark.sparkContext.applicationId, active)
+    application: str = spark.sparkContext.applicationId
+    remove_at_exit(application)
+    remove_with_queries(application, active)
+    return application
 
 
 def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
     if stream.time is not None and stream.time in df.columns:
         type_ = df.schema[stream.time].dataType
         if not isinstance(type_, TimestampType | TimestampNTZType):
-            raise InvalidType(
-                f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
-                "it must be a timestamp; cast it",
-                stream=stream.name,
-                option="time",
-            )
+            wrong = f"time column {stream.time!r} is {type_.simpleString()} and must be a timestamp; cast it"
+            raise InvalidType.of(stream.name, "time", wrong)
     return pa.schema([(f.name, f.type) for f in in_arrow(df.schema)])
 
 
 def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
     """The stream with a watermark on its time; one that is there already is respected."""
-    if not df.isStreaming or stream.time is None or _has_watermark(df):
+    columns = df._jdf.queryExecution().analyzed().output()
+    marks = (columns.apply(i).metadata() for i in range(columns.size()))
+    marked = any(mark.contains("spark.watermarkDelayMs") for mark in marks)
+    if not df.isStreaming or stream.time is None or marked:
         return df
     return df.withWatermark(_quoted(stream.time), f"{stream.lateness_us // 1000} milliseconds")
 
@@ -278,22 +248,11 @@ def _quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _has_watermark(df: DataFrame) -> bool:
-    """Whether a column of the DataFrame carries a watermark already."""
-    columns = df._jdf.queryExecution().analyzed().output()
-    marks = (columns.apply(i).metadata() for i in range(columns.size()))
-    return any(mark.contains("spark.watermarkDelayMs") for mark in marks)
-
-
 def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
     """The result's Spark schema: columns keep the types they came with."""
-    schema = StructType()
-    for column in plan.output.columns:
-        schema.add(column.name, frames[column.stream].schema[column.column].dataType, nullable=True)
-    for field in plan.schema:
-        if field.name not in schema.names:
-            schema.add(field.name, from_arrow_schema(pa.schema([field]))[0].dataType, nullable=True)
-    return schema
+    types = {c.name: frames[c.stream].schema[c.column].dataType for c in plan.output.columns}
+    added = from_arrow_schema(pa.schema([field for field in plan.schema if field.name not in types]))
+    return StructType([*(StructField(name, type_) for name, type_ in types.items()), *added])
 
 
 def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:

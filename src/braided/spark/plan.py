@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from braided.engine.operators.inputs import Input, described
+from braided.engine.operators.inputs import described
 from braided.engine.operators.layout import Layout, Output, key_format_of, layout_of, output_of
 from braided.engine.sides.keys import KeyFormat
 from braided.query.errors import about
@@ -23,39 +23,20 @@ LATE_COLUMN = "late_stream"
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Which of a query's operators this is, in the order rows pass them; a join on one key has only one."""
-
-    number: int = 0
-    of: int = 1
-
-    @property
-    def last(self) -> bool:
-        """Whether what it finds are the query's results."""
-        return self.number == self.of - 1
-
-
-@dataclass(frozen=True)
-class ArenaPlan:
-    """Whether live engines are kept in files between batches, and for which application."""
-
-    application: str = ""
-    enabled: bool = False
-
-
-@dataclass(frozen=True)
 class JoinPlan:
     """A query with the schemas of its streams, the number of buckets, and what happens to late rows.
 
-    `stage` says which operator of the Spark query it describes, `cores` how many tasks run at a time.
+    `arena` names the application for which live engines are kept in files between batches; without a name
+    they are not. `stage` is the number of the operator of the Spark query that it describes, in the order
+    rows pass them; a join on one key has only one. `cores` is how many tasks run at a time.
     """
 
     query: JoinQuery
     schemas: tuple[pa.Schema, ...]
     buckets: int
     late: Literal["drop", "flag"]
-    arena: ArenaPlan = ArenaPlan()
-    stage: Stage = Stage()
+    arena: str = ""
+    stage: int = 0
     cores: int = 1
 
     @functools.cached_property
@@ -68,9 +49,24 @@ class JoinPlan:
         return tuple(layouts)
 
     @functools.cached_property
+    def stored_types(self) -> dict[str, dict[str, str]]:
+        """The types of the stored columns, by stream and column."""
+        return {n.stream.name: {f.name: str(f.type) for f in n.stored_schema} for n in self.layouts}
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The query's, which takes long enough to be made once."""
+        return self.query.fingerprint()
+
+    @functools.cached_property
+    def subplans(self) -> tuple[Subplan, ...]:
+        """The operators of each stage."""
+        return subplans(self.query.graph, self.query.tree)
+
+    @property
     def subplan(self) -> Subplan:
-        """The operators of the stage."""
-        return subplans(self.query.graph, self.query.tree)[self.stage.number]
+        """The operators of this stage."""
+        return self.subplans[self.stage]
 
     @functools.cached_property
     def inputs(self) -> tuple[Plan, ...]:
@@ -82,25 +78,25 @@ class JoinPlan:
         """How the stage's keys are hashed, whichever of its inputs they are in."""
         return key_format_of(self.query, self.subplan.inputs, self.layouts)
 
-    @functools.cached_property
+    @property
     def first(self) -> bool:
-        """Whether all its inputs are streams; other stages are told by those below how far time has come."""
+        """Whether all its inputs are streams; other stages learn from those below how far time has come."""
         return not self.subplan.handed
+
+    @property
+    def last(self) -> bool:
+        """Whether what it finds are the query's results."""
+        return self.stage == len(self.subplans) - 1
 
     def stages(self) -> tuple[JoinPlan, ...]:
         """One plan for each stage, in the order rows pass them."""
-        cut = subplans(self.query.graph, self.query.tree)
-        return tuple(replace(self, stage=Stage(number, len(cut))) for number in range(len(cut)))
+        return tuple(replace(self, stage=number) for number in range(len(self.subplans)))
 
-    def source(self, node: Plan) -> Input:
-        """What the rows of an input look like."""
+    def places(self, node: Plan) -> list[int]:
+        """Where an input's key is among its stored columns."""
         source = described(node, {layout.stream.name: layout for layout in self.layouts})
         assert source is not None
-        return source
-
-    def places(self, node: Plan) -> tuple[int, ...]:
-        """Where an input's key is among its stored columns."""
-        return tuple(self.source(node).key(self.query.graph, self.subplan.key))
+        return source.key(self.query.graph, self.subplan.key)
 
     @functools.cached_property
     def output(self) -> Output:

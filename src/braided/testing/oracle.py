@@ -7,7 +7,6 @@ those rows must yield. It shares no code with the engine but the query's own val
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import math
 import operator
 import re
@@ -29,12 +28,16 @@ Row: TypeAlias = dict[str, Any]
 
 def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
     """Compute a query's exact result over tables of accepted rows, by nested loops, without punctuations."""
-    streams = [_Rows(query, stream, _data(stream, tables[stream.name])) for stream in query.streams]
-    candidates = _same_key(streams) if query.on is None else _equal_columns(query, streams)
     number = {stream.name: i for i, stream in enumerate(query.streams)}
+    equal = _equal_columns(query, number)
+    streams = [
+        _Rows(stream, _data(stream, tables[stream.name]), {c for pair in equal for n, c in pair if n == i})
+        for i, stream in enumerate(query.streams)
+    ]
     pairs = [(number[a], number[b], to_us(low), to_us(high)) for (a, b), (low, high) in query.pairs]
-    found = [c for c in candidates if _inside(pairs, streams, c) and _where(query, streams, c)]
-    return _table(query, streams, found)
+    combinations = _combinations(equal, streams)
+    results = [c for c in combinations if _inside(pairs, streams, c) and _where(query, streams, c)]
+    return _table(query, streams, results)
 
 
 def _data(stream: Stream, table: pa.Table) -> pa.Table:
@@ -64,23 +67,19 @@ def assert_same_bag(actual: pa.Table, wanted: pa.Table) -> None:
 
 
 class _Rows:
-    """One stream's rows: keys and times as Python values."""
+    """One stream's rows: joined columns and times as Python values."""
 
-    def __init__(self, query: JoinQuery, stream: Stream, table: pa.Table) -> None:
+    def __init__(self, stream: Stream, table: pa.Table, joined: set[str]) -> None:
         self.stream, self.table = stream, table
-        names = stream.key_columns if query.on is None else _own_columns(query, stream.name)
-        columns = [_values(table[c]) for c in names]
-        self.keys = list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+        self.values = {c: _values(table[c]) for c in sorted(joined)}
+        self.keys = list(zip(*self.values.values(), strict=True)) if joined else [()] * table.num_rows
         self.times: list[Any] = _times(table[stream.time]) if stream.time else [0] * table.num_rows
-        self.null_free = [
-            None not in key and time is not None for key, time in zip(self.keys, self.times, strict=True)
-        ]
 
-
-def _own_columns(query: JoinQuery, stream: str) -> tuple[str, ...]:
-    """The columns of a stream that `on` names."""
-    ends = [end for pair in query.on or () for end in pair]
-    return tuple(sorted({e.split(".", 1)[1] for e in ends if e.split(".", 1)[0] == stream}))
+    def joinable(self) -> Iterator[int]:
+        """Yield the rows without nulls."""
+        for i, (key, time) in enumerate(zip(self.keys, self.times, strict=True)):
+            if None not in key and time is not None:
+                yield i
 
 
 def _times(column: pa.ChunkedArray) -> list[int | None]:
@@ -89,33 +88,31 @@ def _times(column: pa.ChunkedArray) -> list[int | None]:
     return list(column.cast(pa.int64()).to_pylist())
 
 
-def _same_key(streams: Sequence[_Rows]) -> Iterator[tuple[int, ...]]:
-    groups: list[dict[Any, list[int]]] = []
-    for rows in streams:
-        group = defaultdict(list)
-        for i, key in enumerate(rows.keys):
-            if rows.null_free[i]:
-                group[key].append(i)
-        groups.append(group)
-    for key in groups[0]:
-        yield from itertools.product(*(g.get(key, []) for g in groups))
+def _equal_columns(query: JoinQuery, number: Mapping[str, int]) -> list[list[tuple[int, str]]]:
+    """List the pairs of columns that must be equal, each as (stream, column), in the order of streams."""
+    if query.on is None:
+        first, *others = [[(i, c) for c in s.key_columns] for i, s in enumerate(query.streams)]
+        return [[a, b] for other in others for a, b in zip(first, other, strict=True)]
+    ends = [[end.split(".", 1) for end in pair] for pair in query.on]
+    return [sorted((number[stream], column) for stream, column in pair) for pair in ends]
 
 
-def _equal_columns(query: JoinQuery, streams: Sequence[_Rows]) -> Iterator[tuple[int, ...]]:
-    """Combinations in which both columns of every pair of `on` are equal, stream by stream."""
-    values = {(r.stream.name, c): _values(r.table[c]) for r in streams for c in r.table.column_names}
-    number = {r.stream.name: i for i, r in enumerate(streams)}
-    pairs = [tuple(tuple(end.split(".", 1)) for end in pair) for pair in query.on or ()]
-
-    def value(chosen: tuple[int, ...], column: Any) -> Any:
-        return values[column][chosen[number[column[0]]]]
-
-    found: list[tuple[int, ...]] = [()]
+def _combinations(
+    equal: Sequence[Sequence[tuple[int, str]]], streams: Sequence[_Rows]
+) -> list[tuple[int, ...]]:
+    """Combine rows in which both columns of every pair are equal, stream by stream."""
+    combinations: list[tuple[int, ...]] = [()]
     for i, rows in enumerate(streams):
-        here = [p for p in pairs if max(number[p[0][0]], number[p[1][0]]) == i]
-        longer = ((*c, n) for c in found for n in range(len(rows.keys)) if rows.null_free[n])
-        found = [c for c in longer if all(value(c, a) == value(c, b) for a, b in here)]
-    yield from found
+        here = [(a, b) for a, b in equal if b[0] == i]
+        groups = defaultdict(list)
+        for n in rows.joinable():
+            groups[tuple(rows.values[column][n] for _, (_, column) in here)].append(n)
+        combinations = [
+            (*chosen, n)
+            for chosen in combinations
+            for n in groups[tuple(streams[s].values[column][chosen[s]] for (s, column), _ in here)]
+        ]
+    return combinations
 
 
 def _inside(
@@ -123,22 +120,19 @@ def _inside(
 ) -> bool:
     """Check a combination against all bounds (of the first and the second, from, to) and windows."""
     times = [rows.times[i] for rows, i in zip(streams, chosen, strict=True)]
-    now = max(times)
-    if not all(low <= times[second] - times[first] <= high for first, second, low, high in pairs):
-        return False
-    for rows, i, time in zip(streams, chosen, times, strict=True):
-        count, window_us = rows.stream.count_window, rows.stream.window_us
-        if window_us is not None and now - time > window_us:
-            return False
-        if count is not None:
-            among = (
-                t
-                for t, k in zip(rows.times, rows.keys, strict=True)
-                if t is not None and (count.per == "stream" or k == rows.keys[i])
-            )
-            if sum(time < t <= now for t in among) >= count.rows:
-                return False
-    return True
+    bounded = all(low <= times[second] - times[first] <= high for first, second, low, high in pairs)
+    return bounded and all(_in_window(rows, i, max(times)) for rows, i in zip(streams, chosen, strict=True))
+
+
+def _in_window(rows: _Rows, i: int, now: int) -> bool:
+    """Check whether a row is inside its stream's window at a time."""
+    count, window_us = rows.stream.count_window, rows.stream.window_us
+    time: int = rows.times[i]
+    if count is not None:
+        of_key = (count.per == "stream" or key == rows.keys[i] for key in rows.keys)
+        later = (t is not None and time < t <= now for t in rows.times)
+        return sum(1 for here, after in zip(of_key, later, strict=True) if here and after) < count.rows
+    return window_us is None or now - time <= window_us
 
 
 def _where(query: JoinQuery, streams: Sequence[_Rows], chosen: tuple[int, ...]) -> bool:
@@ -261,7 +255,7 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def _table(query: JoinQuery, streams: Sequence[_Rows], found: Sequence[tuple[int, ...]]) -> pa.Table:
+def _table(query: JoinQuery, streams: Sequence[_Rows], results: Sequence[tuple[int, ...]]) -> pa.Table:
     columns: dict[str, Any] = {}
     number = {rows.stream.name: i for i, rows in enumerate(streams)}
     wanted = query.selected or [
@@ -270,12 +264,11 @@ def _table(query: JoinQuery, streams: Sequence[_Rows], found: Sequence[tuple[int
         for column in rows.table.column_names
     ]
     for name, stream, column in wanted:
-        i = number[stream]
-        values = streams[i].table[column].to_pylist()
-        columns[name] = pa.array([values[c[i]] for c in found], streams[i].table[column].type)
+        values = streams[number[stream]].table[column].combine_chunks()
+        columns[name] = values.take(pa.array([c[number[stream]] for c in results], pa.int64()))
     timed = [i for i, rows in enumerate(streams) if rows.stream.time]
     if timed:
-        newest = [max(streams[i].times[c[i]] or 0 for i in timed) for c in found]
+        newest = [max(streams[i].times[c[i]] for i in timed) for c in results]
         type_ = streams[timed[0]].table[str(streams[timed[0]].stream.time)].type
         type_ = type_ if type_ == pa.int64() else pa.timestamp("us", tz=type_.tz)
         columns[RESULT_TIME] = pa.array(newest, pa.int64()).cast(type_)

@@ -71,14 +71,14 @@ class GroupCounts:
 
     def save(self) -> dict[str, Any]:
         """As plain numbers; which keys came is learned again."""
-        return {"counts": self._counts.tolist(), "kept": self._averages.kept()}
+        return {"counts": self._counts.tolist(), "kept": self._averages.save()}
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Go on from saved numbers, if they are of as many groups."""
         counts = np.array(saved["counts"])
         if counts.shape == self._counts.shape:
             self._counts = counts
-            self._averages.restore(saved["kept"])
+            self._averages.load(saved["kept"])
 
 
 class GroupStatistics:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from braided.spark.sources.limits import LimitedReader, ReadAllAvailable, ReadLimit
+from braided.spark.releases import LimitedReader, ReadAllAvailable, ReadLimit
 
 
 def beats(spark: SparkSession) -> DataFrame:

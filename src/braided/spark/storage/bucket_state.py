@@ -2,8 +2,9 @@
 
 What is written is the engine's one saved form (`engine.state`): its numbers in the small value, its parts as
 chunks. A batch writes only what is new. The engine comes from the arena if that can be trusted, else from the
-chunks; both hold the same rows. Nothing is touched before `check_same_query` has found that the state
-belongs to this query.
+chunks; both hold the same rows. Nothing is touched before `check_same_query` has agreed that the state
+belongs to this query: a restart may change the plan, tuning and budgets; the meaning, the number of buckets
+and the types of stored columns must stay. The driver asks the same where it knows the checkpoint.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from braided.engine import saving
 from braided.engine.engine import Engine
 from braided.engine.features import Arrivals
 from braided.engine.site import Part, Site
+from braided.engine.spill.disk import check_saved as check_on_disk
 from braided.engine.state import EngineState
-from braided.spark.batch_clock import BatchClock
+from braided.query.errors import InvalidValue
+from braided.query.values import plain
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.arena import Arena
 from braided.spark.storage.chunks import Chunks
 from braided.spark.storage.cold import ColdGroups
-from braided.spark.storage.parts import read_parts, write_parts
-from braided.spark.storage.same_query import check_cold, check_same_query, same_plan, stage_of, stored_types
-from braided.spark.storage.store import Meta, State
+from braided.spark.storage.store import META, Meta, State
 
 
 class BucketState:
@@ -35,13 +36,12 @@ class BucketState:
 
     def _read_meta(self) -> Meta:
         """The bucket's small value; a checkpoint of another meaning raises before anything is touched."""
-        plan, data = self._plan, None if self._state is None else self._state.get_meta()
+        data = None if self._state is None else self._state.get(META)
         if data is None:
-            query, types = plan.query, stored_types(plan)
-            return Meta(query.fingerprint(), query.meaning(), types, plan.buckets, stage_of(plan))
+            return _first_meta(self._plan)
         meta = Meta.decode(data)
-        check_same_query(meta, plan)
-        meta.schema = stored_types(plan)
+        check_same_query(meta, self._plan)
+        meta.schema = self._plan.stored_types
         return meta
 
     def engine(self, arena: Arena | None) -> Engine:
@@ -51,8 +51,7 @@ class BucketState:
             if arena is not None:
                 arena.clear()
             return engine
-        check_cold(meta, self._plan)
-        state = EngineState(meta.numbers, read_parts(self._chunks, meta))
+        state = EngineState(meta.numbers, self._chunks.read())
         if arena is not None:
             if self._mapped() and arena.load(engine, meta.token):
                 self.hits += 1
@@ -72,20 +71,20 @@ class BucketState:
         for late in engine.core.late:  # the output has them
             late.clear()
         state = saving.save(engine, arrivals)
-        write_parts(self._chunks, self.meta, state)
+        self._chunks.write(state)
         self.meta.numbers = state.numbers
         self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
-        self._state.put_meta(self.meta.encode())
+        self._state.put(META, self.meta.encode())
 
     def _mapped(self) -> bool:
         """Whether an arena can hold what is stored now: one of another plan lacks what is made again."""
         memory = self._plan.query.memory
         lineage = None if memory is None else memory.lineage
-        return same_plan(self.meta, self._plan) and self.meta.spilled.get("lineage") == lineage
+        return _same_plan(self.meta, self._plan) and self.meta.spilled.get("lineage") == lineage
 
     def _empty_engine(self, arena: Arena | None) -> Engine:
         query = self._plan.query
-        ended_us = BatchClock(**self.meta.clock).ended_us or 0
+        ended_us = self.meta.clock.ended_us or 0
         site = Site(
             allocate=None if arena is None else arena.allocate,
             part=Part(self._number, self._plan.buckets),
@@ -107,3 +106,44 @@ class BucketState:
             for chunk in stored.get(side.name, ()):
                 chunk.start = first
                 first += chunk.rows
+
+
+def _first_meta(plan: JoinPlan) -> Meta:
+    """The small value of a bucket that has no state yet."""
+    return Meta(plan.fingerprint, plan.query.meaning(), plan.stored_types, plan.buckets, _stage(plan))
+
+
+def _stage(plan: JoinPlan) -> list[int]:
+    """How a bucket's state names its stage; the only one has no name."""
+    return [plan.stage, len(plan.subplans)] if len(plan.subplans) > 1 else []
+
+
+def check_same_query(meta: Meta, plan: JoinPlan) -> None:
+    """Raise if a checkpoint belongs to a query of another meaning, with the difference and the remedy."""
+    if different := _difference(meta, plan):
+        raise InvalidValue(f"this checkpoint {different}; go back to it, or start a new checkpoint")
+    check_on_disk(meta.spilled, plan.query.memory, same_plan=_same_plan(meta, plan))
+
+
+def _difference(meta: Meta, plan: JoinPlan) -> str:
+    """What differs between a checkpoint and the query, in words; nothing if they agree."""
+    if meta.buckets != plan.buckets:
+        return f"was made with buckets={meta.buckets}, and the join asks for buckets={plan.buckets}"
+    if different := plan.query.difference(meta.meaning):
+        return f"belongs to another query: {different}"
+    tree = plain(plan.query.tree)
+    written = meta.numbers.get("plan", tree)
+    if meta.stage != _stage(plan) or (meta.stage and written != tree):
+        fixed = "with several keys every stage of a plan holds rows of its own, so the plan is fixed"
+        return f"was made with plan={written!r}, and the join has plan={tree!r}; {fixed}"
+    for stream, columns in meta.schema.items():
+        for column, type_ in columns.items():
+            new = plan.stored_types[stream].get(column, type_)
+            if new != type_:
+                return f"holds column {column!r} of stream {stream!r} as {type_}, and it is now {new}"
+    return ""
+
+
+def _same_plan(meta: Meta, plan: JoinPlan) -> bool:
+    """Whether the state was written by the plan that is run now; else intermediates are made again."""
+    return bool(meta.numbers["plan"] == plain(plan.query.tree))

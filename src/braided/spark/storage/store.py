@@ -16,23 +16,20 @@ from braided.engine.state import FORMAT, EngineState
 from braided.query.durations import to_us
 from braided.query.errors import InvalidValue
 
+META = -1  # the number of the small value among the chunks
+_GAPS = 8  # that are remembered
+
 
 class State(Protocol):
     """A bucket's place in the state store."""
 
-    def get_meta(self) -> bytes | None:
-        """The small value, if there is one."""
+    def get(self, number: int) -> bytes | None:
+        """A chunk's bytes, or the small value's, if it is there."""
 
-    def put_meta(self, data: bytes) -> None:
-        """Write the small value."""
+    def put(self, number: int, data: bytes) -> None:
+        """Write a chunk, or the small value."""
 
-    def get_chunk(self, number: int) -> bytes | None:
-        """A chunk's bytes, if it is there."""
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        """Write a chunk."""
-
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """Forget a chunk."""
 
 
@@ -55,6 +52,34 @@ class Chunk:
 
 
 @dataclass
+class BatchClock:
+    """How long a micro-batch takes, as a bucket can know it when it writes its state.
+
+    A bucket knows when the batch's first pack task began, and when it is done itself. What Spark does after
+    that (commits, logs, planning the next batch) lies between the end of one batch and the beginning of the
+    next; so does idle time, so the shortest such gap of the latest batches is taken.
+
+    >>> clock = BatchClock()
+    >>> clock.seconds(began_us=0, ended_us=2_000_000)  # nothing is known of gaps yet
+    2.0
+    >>> clock.seconds(began_us=2_500_000, ended_us=4_500_000)
+    2.5
+    >>> clock.seconds(began_us=64_500_000, ended_us=66_500_000)  # a minute of waiting is no part of a batch
+    2.5
+    """
+
+    ended_us: int | None = None
+    gaps_us: list[int] = field(default_factory=list)
+
+    def seconds(self, began_us: int, ended_us: int) -> float:
+        """Note that a batch has been processed, and return how long it takes in all."""
+        if self.ended_us is not None and began_us > self.ended_us:
+            self.gaps_us = [*self.gaps_us, began_us - self.ended_us][-_GAPS:]
+        self.ended_us = ended_us
+        return max(0, ended_us - began_us + min(self.gaps_us, default=0)) / 1e6
+
+
+@dataclass
 class Meta:
     """A bucket's small value."""
 
@@ -65,7 +90,7 @@ class Meta:
     stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
     token: str = ""
     next_chunk: int = 0
-    clock: dict[str, Any] = field(default_factory=dict)
+    clock: BatchClock = field(default_factory=BatchClock)
     numbers: dict[str, Any] = field(default_factory=dict)  # of the engine's state
     parts: dict[str, list[Chunk]] = field(default_factory=dict)  # of the engine's state
     finishing: dict[str, Any] = field(default_factory=dict)  # the plan, where results may wait for the end
@@ -101,7 +126,8 @@ class Meta:
     def encode(self) -> bytes:
         """As bytes."""
         parts = {name: [astuple(chunk) for chunk in chunks] for name, chunks in self.parts.items()}
-        return json.dumps({"format": FORMAT, **vars(self), "parts": parts}).encode()
+        fields = vars(self) | {"format": FORMAT, "clock": vars(self.clock), "parts": parts}
+        return json.dumps(fields).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Meta:
@@ -109,9 +135,9 @@ class Meta:
         fields = json.loads(data)
         version = fields.pop("format", None)
         if version != FORMAT:
-            raise InvalidValue(
-                f"this checkpoint holds state of format {version}; this version of Braided reads format "
-                f"{FORMAT}; run it with the version that wrote it, or start a new checkpoint"
-            )
+            reads = f"this version of Braided reads format {FORMAT}"
+            remedy = "run it with the version that wrote it, or start a new checkpoint"
+            raise InvalidValue(f"this checkpoint holds state of format {version}; {reads}; {remedy}")
+        fields["clock"] = BatchClock(**fields["clock"])
         fields["parts"] = {name: [Chunk(*c) for c in chunks] for name, chunks in fields["parts"].items()}
         return cls(**fields)

@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+import numpy.typing as npt
+
 MAX_BUCKETS = 1024
-_MASK = 0xFFFFFFFF
+_TRIED = 1 << 14  # integers, among which there is a label for each of the buckets
 
 
 @functools.cache
 def labels(buckets: int) -> tuple[int, ...]:
     """The labels of buckets 0, 1, ..."""
-    by_bucket: dict[int, int] = {}
-    label = 0
-    while len(by_bucket) < MAX_BUCKETS:
-        by_bucket.setdefault(murmur3(label) % MAX_BUCKETS, label)
-        label += 1
-    return tuple(by_bucket[i] for i in range(buckets))
+    _, smallest = np.unique(murmur3(np.arange(_TRIED)) % MAX_BUCKETS, return_index=True)
+    return tuple(smallest[:buckets].tolist())
 
 
-def murmur3(number: int, seed: int = 42) -> int:
-    """Spark's hash of an int column, as a signed 32-bit number."""
-    k = number * 0xCC9E2D51 & _MASK
-    k = ((k << 15) | (k >> 17)) & _MASK
-    h = seed ^ (k * 0x1B873593 & _MASK)
-    h = ((h << 13) | (h >> 19)) & _MASK
-    h = (h * 5 + 0xE6546B64) & _MASK
+def murmur3(numbers: npt.NDArray[np.int64], seed: int = 42) -> npt.NDArray[np.int32]:
+    """Spark's hash of an int column."""
+    k = numbers.astype(np.uint32) * np.uint32(0xCC9E2D51)
+    h = (k << 15 | k >> 17) * np.uint32(0x1B873593) ^ np.uint32(seed)
+    h = (h << 13 | h >> 19) * np.uint32(5) + np.uint32(0xE6546B64)
     h ^= 4
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h = (h ^ (h >> shift)) * factor & _MASK
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
+        h = (h ^ h >> shift) * np.uint32(factor)
+    return (h ^ h >> 16).view(np.int32)

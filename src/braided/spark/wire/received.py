@@ -21,7 +21,7 @@ from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, newer
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest
 
 _ADDED = ("rows_in", "null_keys", "null_times", "punctuations")  # up, over all packed rows of a stream
 
@@ -57,13 +57,10 @@ class Received:
     @functools.cached_property
     def newest_us(self) -> Newest:
         """The newest times of the streams, as far as this batch tells."""
-        newest: Newest = [None] * len(self._plan.query.streams)
-        for p in self._packed:
-            if p.leaves_us is not None:
-                newest = newer(newest, p.leaves_us)
-            if p.newest_us is not None and self._plan.first:
-                newest = newer(newest, [p.newest_us if i == p.stream else None for i in range(len(newest))])
-        return newest
+        streams = range(len(self._plan.query.streams))
+        leaves = [p.leaves_us for p in self._packed if p.leaves_us is not None]
+        own = [[p.newest_us for p in self._of(i)] if self._plan.first else [] for i in streams]
+        return [latest([*own[i], *(times_us[i] for times_us in leaves)]) for i in streams]
 
     def incoming(self) -> dict[str, Incoming]:
         """Each stream's part of the batch; of one that another stage joins only its newest time."""
@@ -90,14 +87,11 @@ class Received:
         """
         for name in () if self._plan.first else self._plan.subplan.streams:
             i = self._plan.query.names.index(name)
-            times_us = [before_us[i], *(p.newest_us for p in self._of(i))]
-            here_us = max((at for at in times_us if at is not None), default=None)
-            newest_us = self.newest_us[i]
-            if newest_us is not None and (here_us is None or newest_us > here_us):
-                raise InvalidValue(
-                    f"stream {name!r}: two reads of one micro-batch gave different rows; a join with several "
-                    "keys needs sources that give the same rows again"
-                )
+            here_us = latest([before_us[i], *(p.newest_us for p in self._of(i))])
+            if latest([here_us, self.newest_us[i]]) != here_us:
+                wrong = "two reads of one micro-batch gave different rows"
+                need = "a join with several keys needs sources that give the same rows again"
+                raise InvalidValue(f"stream {name!r}: {wrong}; {need}")
 
     def _incoming(self, i: int) -> Incoming:
         packed = self._of(i)

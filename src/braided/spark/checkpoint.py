@@ -1,0 +1,236 @@
+"""A checkpoint seen from the driver, through Spark's own state reader; the query need not run.
+
+What it holds (`inspect_state`), whether a query may go on with it (`check_checkpoint`), and what it owes when
+nothing more will arrive (`finish`).
+
+A bucket asks in its first batch whether the query is the same, too (`bucket_state`), but then Spark has
+written what its sources read next. That is harmless while the sources are the same ones in the same order;
+asked here, a refused start leaves the checkpoint untouched whatever was changed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from braided.query.errors import InvalidType, InvalidValue
+from braided.spark.bucket import Bucket
+from braided.spark.plan import JoinPlan
+from braided.spark.storage.bucket_state import check_same_query
+from braided.spark.storage.cold import cold_pieces
+from braided.spark.storage.store import META, Meta
+from braided.spark.wire.blobs import unpack
+from braided.spark.wire.labels import MAX_BUCKETS, labels
+
+_VARIABLES = {"meta", "chunks"}  # what `processor` names
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """One stream's part of one bucket: rows and bytes stored, newest time of the stream, chunks."""
+
+    rows: int
+    bytes: int
+    chunks: int
+    newest_us: int | None
+    oldest_chunk_us: int | None
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """A checkpoint's state: `buckets[number][stream]`, and totals per stream.
+
+    Intermediate rows that a plan keeps are in it like a stream's, under the name of their operator. Each
+    stage of a query sorts its rows into the buckets by its own key.
+    """
+
+    buckets: Mapping[int, Mapping[str, StreamState]]
+    batches: int
+    results: int
+    watermark_us: int | None
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Stored rows per stream."""
+        return self._total("rows")
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """Stored bytes per stream."""
+        return self._total("bytes")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Only plain values."""
+        return {**asdict(self), "rows": self.rows, "bytes": self.bytes}
+
+    def _total(self, what: str) -> dict[str, int]:
+        totals: Counter[str] = Counter()
+        for bucket in self.buckets.values():
+            totals.update({name: getattr(stream, what) for name, stream in bucket.items()})
+        return dict(totals)
+
+
+def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> StoredState:
+    """Rows and bytes per stream and bucket of a checkpoint, and how far its watermark has come."""
+    stages = list(_metas(_session("inspect_state", spark), checkpoint).values())
+    last = stages[-1]
+    first = next(iter(last.values()), None)
+    buckets: dict[int, dict[str, StreamState]] = {n: {} for n in sorted(last)}
+    for metas in stages:
+        for n, meta in metas.items():
+            buckets.setdefault(n, {}).update(_streams(meta))
+    batches = max((m.batches for metas in stages for m in metas.values()), default=0)
+    results = sum(m.numbers["results"] for m in last.values())
+    return StoredState(buckets, batches, results, first.watermark_us if first else None)
+
+
+def check_checkpoint(plan: JoinPlan, checkpoint: str, spark: SparkSession) -> None:
+    """Raise if the query cannot go on with a checkpoint; without a committed batch it is a first start."""
+    if not isinstance(checkpoint, str):
+        raise InvalidType(f"join: checkpoint must be the path of a folder; got {checkpoint!r}")
+    if not _committed(spark, checkpoint):
+        return
+    stages = plan.stages()
+    for metas in _metas(spark, checkpoint).values():
+        for meta in metas.values():
+            number = meta.stage[0] if meta.stage else 0
+            check_same_query(meta, stages[min(number, len(stages) - 1)])
+
+
+def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
+    """The results that a checkpoint of a join with `Memory(defer=True)` owes, as a batch DataFrame.
+
+    It reads what was last committed and changes nothing, so it can be repeated; stop the query first. A query
+    that goes on with the checkpoint afterwards hands the same results out again: go on with
+    `Memory(defer=False)` instead of calling this, and the first batch brings them.
+    """
+    spark = _session("finish", spark)
+    *_, (operator, metas) = _metas(spark, checkpoint).items()
+    meta = next(iter(metas.values()), None)
+    if meta is None or not meta.finishing:
+        raise InvalidValue(f"{checkpoint!r} owes nothing: results wait only with bd.Memory(..., defer=True)")
+    plan = JoinPlan.from_dict(meta.finishing, meta.buckets)
+    numbered = _variable(spark, checkpoint, operator, "chunks").select(
+        "key.bucket", "user_map_value.data", "user_map_key.number"
+    )
+    small = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data", F.lit(META))
+    blobs = numbered.union(small).groupBy("bucket").applyInArrow(_owed(plan), "blob binary")
+    return blobs.mapInArrow(unpack, from_arrow_schema(plan.schema))
+
+
+def _owed(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function from all that is stored of a bucket to blobs of what it owes."""
+
+    def blobs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        directory = plan.query.memory.directory if plan.query.memory else None
+        with tempfile.TemporaryDirectory(prefix="braided-finish-", dir=directory) as folder:
+            state, bucket = _Files(Path(folder)), 0
+            for batch in batches:
+                columns = (batch.column(name) for name in ("bucket", "number", "data"))
+                for label, number, data in zip(*columns, strict=True):
+                    bucket = labels(plan.buckets).index(label.as_py())
+                    state.put(number.as_py(), data.as_buffer())
+            for blob in Bucket(plan, bucket, state).owed():
+                yield pa.RecordBatch.from_pylist([{"blob": blob}], pa.schema([("blob", pa.binary())]))
+
+    return blobs_of
+
+
+class _Files:
+    """A bucket's state in files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, number: int) -> bytes | None:
+        """A chunk's bytes."""
+        path = self._folder / str(number)
+        return path.read_bytes() if path.exists() else None
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a chunk."""
+        (self._folder / str(number)).write_bytes(data)
+
+    def remove(self, number: int) -> None:
+        """Forget a chunk."""
+        (self._folder / str(number)).unlink(missing_ok=True)
+
+
+def _session(caller: str, spark: SparkSession | None) -> SparkSession:
+    """The session that was given, or the one that runs."""
+    spark = spark or SparkSession.getActiveSession()
+    if spark is None:
+        raise InvalidValue(f"{caller} needs a running SparkSession; make one with bd.spark.session()")
+    return spark
+
+
+def _committed(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether a batch of the checkpoint has been committed."""
+    commits = spark.read.format("binaryFile").option("pathGlobFilter", "[0-9]*")
+    try:
+        return not commits.load(f"{checkpoint.rstrip('/')}/commits").select("path").isEmpty()
+    except AnalysisException:  # there is no such folder
+        return False
+
+
+def _metas(spark: SparkSession, checkpoint: str) -> dict[int, dict[int, Meta]]:
+    """The small values of a join's buckets, by operator, in the order rows pass them, and by bucket."""
+    number = {label: i for i, label in enumerate(labels(MAX_BUCKETS))}
+    metas = {}
+    try:
+        for operator in _operators(spark, checkpoint):
+            rows = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data").collect()
+            metas[operator] = {number[label]: Meta.decode(bytes(data)) for label, data in rows}
+    except Exception as wrong:
+        reason = f"no state of a Braided join can be read there ({str(wrong).splitlines()[0]})"
+        raise InvalidValue(f"checkpoint {checkpoint!r}: {reason}; name another folder") from None
+    return metas
+
+
+def _variable(spark: SparkSession, checkpoint: str, operator: int, name: str) -> DataFrame:
+    stored = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", name)
+    return stored.option("operatorId", operator).load()
+
+
+def _operators(spark: SparkSession, checkpoint: str) -> list[int]:
+    """The joins among the operators with state, in the order rows pass them.
+
+    Spark numbers operators from the sink back: with a windowed aggregation behind it, a join is not number 0.
+    """
+    listed = spark.read.format("state-metadata").load(checkpoint).select("operatorId", "operatorProperties")
+    joins = []
+    for operator, properties in listed.distinct().collect():
+        variables = json.loads(properties or "{}").get("stateVariables", [])
+        if {v["stateName"] for v in variables} == _VARIABLES:
+            joins.append(operator)
+    if not joins:
+        raise InvalidValue("none of its operators with state is a Braided join")
+    return sorted(joins, reverse=True)
+
+
+def _streams(meta: Meta) -> dict[str, StreamState]:
+    """What a bucket holds; in a query of several stages, of the streams that its own stage joins."""
+    newest_us, stored, cold = meta.newest_us, meta.by_input(), cold_pieces(meta)
+    streams = [name for name in newest_us if name in stored or not meta.stage]
+    states = {}
+    for name in (*streams, *(name for name in stored if name not in newest_us)):
+        chunks, pieces = stored.get(name, []), cold.get(name, [])
+        states[name] = StreamState(
+            rows=sum(c.live_rows for c in chunks) + sum(p.rows for p in pieces),
+            bytes=sum(c.size for c in chunks) + sum(p.size for p in pieces),
+            chunks=len(chunks) + sum(len(p.chunks) for p in pieces),
+            newest_us=newest_us.get(name),
+            oldest_chunk_us=min((c.newest_us for c in chunks), default=None),
+        )
+    return states
