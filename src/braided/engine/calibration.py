@@ -66,7 +66,7 @@ def calibrate() -> Costs:
 
 
 def costs_file() -> Path:
-    """Where this machine's costs are saved: below `BRAIDED_CACHE_DIR`, else the user's cache folder."""
+    """Return where this machine's costs are saved: in `BRAIDED_CACHE_DIR`, else in the user's cache."""
     given = os.environ.get("BRAIDED_CACHE_DIR")
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -127,7 +127,7 @@ class Trial:
         return time.process_time() - began
 
     def load(self) -> Load:
-        """What the probes met so far."""
+        """Return what the probes met so far."""
         probes, matches, looked = (
             int(self.tally[0, 1, n]) for n in (tables.PROBES, tables.MATCHES, tables.LOOKED)
         )
@@ -177,7 +177,7 @@ def _stores(rng: np.random.Generator) -> list[Point]:
 
 
 def _usual_ns(seconds: Callable[[], float]) -> float:
-    """What it usually takes."""
+    """Return the median of several measurements."""
     return 1e9 * float(np.median([seconds() for _ in range(_REPEATS)]))
 
 

@@ -55,7 +55,7 @@ class Folder(contextlib.AbstractContextManager["Folder"]):
         return Folder(self.path / name, self._descriptor, make=make)
 
     def names(self) -> list[str]:
-        """What lies in it."""
+        """List what lies in it."""
         return os.listdir(self._descriptor)
 
     def open(self, name: str, flags: int) -> int:

@@ -55,7 +55,7 @@ def encode(meta: Mapping[str, Any], parts: Mapping[str, Part]) -> bytes:
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], dict[str, Table]]:
-    """What `encode` was given; damaged bytes and other formats raise."""
+    """Undo `encode`; damaged bytes and other formats raise."""
     try:
         name, checksum, body = data[:8], data[8:12], data[12:]
         if name != _NAME or zlib.crc32(body).to_bytes(4, "little") != checksum:

@@ -131,11 +131,10 @@ class Bucket:
         for i, arrival in enumerate(arrivals):
             if arrival is None or arrival.late is None:
                 continue
-            rows = arrival.late.num_rows
-            known = {
-                c.name: arrival.late.column(c.column) for c in self._plan.output.columns if c.stream == i
-            }
-            known[LATE_COLUMN] = pa.array([self._plan.query.names[i]] * rows)
+            rows, stream = arrival.late.num_rows, self._plan.query.names[i]
+            sources = self._plan.output.sources.items()
+            known = {name: arrival.late.column(column) for name, (s, column) in sources if s == stream}
+            known[LATE_COLUMN] = pa.array([stream] * rows)
             arrays = [
                 known[field.name].cast(field.type) if field.name in known else pa.nulls(rows, field.type)
                 for field in self._plan.schema

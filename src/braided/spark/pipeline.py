@@ -287,8 +287,9 @@ def _has_watermark(df: DataFrame) -> bool:
 def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
     """The result's Spark schema: columns keep the types they came with."""
     schema = StructType()
-    for column in plan.output.columns:
-        schema.add(column.name, frames[column.stream].schema[column.column].dataType, nullable=True)
+    for name, (stream, column) in plan.output.sources.items():
+        frame = frames[plan.query.names.index(stream)]
+        schema.add(name, frame.schema[column].dataType, nullable=True)
     for field in plan.schema:
         if field.name not in schema.names:
             schema.add(field.name, from_arrow_schema(pa.schema([field]))[0].dataType, nullable=True)
@@ -297,7 +298,7 @@ def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
 
 def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
     """Mark `result_time` as event time, so that windowed aggregations can follow."""
-    if plan.output.time_type is None or not result.isStreaming:
+    if not plan.output.timed or not result.isStreaming:
         return result
     marked = F.col(RESULT_TIME).alias(RESULT_TIME, metadata={"spark.watermarkDelayMs": 0})
     return result.select(*[marked if c == RESULT_TIME else F.col(_quoted(c)) for c in result.columns])

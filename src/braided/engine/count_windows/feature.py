@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from braided.engine.count_windows.waiting import Waiting
 from braided.engine.features import Feature, Host, Numbers, Step
 from braided.engine.sides.side import Rows
-from braided.engine.state import EngineState, Held, rows_of_stream
+from braided.engine.state import EngineState, Held, rows_of
 
 
 class CountWindows(Feature):
@@ -39,9 +39,9 @@ class CountWindows(Feature):
     def save(self, state: EngineState) -> None:
         """Rows that wait are saved with those of their side."""
         for name, waiting in zip(self.host.query.names, self.waiting, strict=True):
-            part = state.parts.get(rows_of_stream(name))
+            part = state.parts.get(rows_of(name))
             if isinstance(part, Held):
-                state.parts[rows_of_stream(name)] = dataclasses.replace(part, waiting=waiting.pieces)
+                state.parts[rows_of(name)] = dataclasses.replace(part, waiting=waiting.pieces)
 
     def describe(self, numbers: Numbers) -> None:
         """Rows that wait are held, too."""
@@ -52,7 +52,7 @@ class CountWindows(Feature):
 
     def _settled(self, stream: int, pieces: Sequence[Rows], watermark_us: int) -> Rows:
         """The rows that the watermark has passed, of these and of those that wait."""
-        intake, waiting = self.host.intake(stream), self.waiting[stream]
+        intake, waiting = self.host.streams[stream], self.waiting[stream]
         assert intake is not None
         for rows in pieces:
             waiting = waiting.add(rows)

@@ -64,7 +64,7 @@ def learn(
 def _expected(
     join: FlatJoin, stream: int, side: SideState, counts: Sequence[int], arriving: Sequence[Rows | None]
 ) -> Load | None:
-    """What a batch will ask of a side; None if nothing can be said of it."""
+    """Estimate what a batch will ask of a side; None if there is nothing to go by."""
     coming = sum(counts) - counts[stream]
     if not coming:
         return None
@@ -102,8 +102,7 @@ def _sampled(arriving: Sequence[Rows | None], stream: int) -> float | None:
     if own is None or len(own) < _SAMPLE or not others:
         return None
     keys = _some(own.hashes)
-    samples = [_some(rows.hashes) for rows in others]
-    return max(float((keys[:, None] == sample).mean()) for sample in samples)
+    return max(float((keys[:, None] == _some(rows.hashes)).mean()) for rows in others)
 
 
 def _some(values: Int64s) -> Int64s:

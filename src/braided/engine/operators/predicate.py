@@ -49,7 +49,7 @@ def check(condition: Condition, types: Mapping[tuple[str, str], pa.DataType], te
 
 
 def passes(condition: Condition, columns: Mapping[tuple[str, str], pa.Array], rows: int, text: str) -> Bools:
-    """Which rows the condition is true for."""
+    """Tell for which rows the condition is true."""
     try:
         answer = evaluate(condition, columns)
     except pa.ArrowException as wrong:
@@ -72,7 +72,7 @@ def evaluate(condition: Condition, columns: Mapping[tuple[str, str], pa.Array]) 
     except pa.ArrowInvalid:
         if name in _EXACT and _any_float(values):
             return _OPERATIONS[name](*map(_float, values))
-        if name in _EXACT and all(_is_exact(v.type) for v in values):
+        if name in _EXACT and all(pa.types.is_integer(v.type) or pa.types.is_decimal(v.type) for v in values):
             return _exactly(condition, values)
         raise
 
@@ -127,11 +127,6 @@ def _like(value: Any, pattern: Any) -> Any:
     return pc.match_substring_regex(value, rf"(?s)\A{regex}\z")
 
 
-def _divide(a: Any, b: Any) -> Any:
-    """A true division; null where the divisor is zero."""
-    return pc.divide(_float(a), _non_zero(_float(b)))
-
-
 def _modulo(a: Any, b: Any) -> Any:
     """The remainder, with the sign of `a`; null where `b` is zero."""
     if _any_float((a, b)):
@@ -158,10 +153,6 @@ def _non_zero(b: Any) -> Any:
     return pc.if_else(pc.equal(b, pa.scalar(0).cast(b.type)), pa.scalar(None, b.type), b)
 
 
-def _in(value: Any, *others: Any) -> Any:
-    return reduce(pc.or_kleene, [_compare(pc.equal, value, other) for other in others])
-
-
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "=": partial(_compare, pc.equal),
     "<>": partial(_compare, pc.not_equal),
@@ -171,11 +162,11 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     ">=": partial(_compare, pc.greater_equal),
     "and": lambda a, b: pc.and_kleene(_boolean(a), _boolean(b)),
     "or": lambda a, b: pc.or_kleene(_boolean(a), _boolean(b)),
-    "in": _in,
+    "in": lambda a, *others: reduce(pc.or_kleene, [_compare(pc.equal, a, b) for b in others]),
     "+": pc.add_checked,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
-    "/": _divide,
+    "/": lambda a, b: pc.divide(_float(a), _non_zero(_float(b))),
     "%": _modulo,
     "neg": pc.negate_checked,
     "abs": pc.abs_checked,
@@ -187,10 +178,6 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 
 def _any_float(values: Iterable[Any]) -> bool:
     return any(pa.types.is_floating(v.type) for v in values)
-
-
-def _is_exact(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_decimal(type_))
 
 
 def _float(value: Any) -> Any:

@@ -26,7 +26,6 @@ from typing import Any
 
 from braided.engine.features import Host
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.operators.rebuilding import rebuild, rebuild_probes
 from braided.engine.operators.tree import Arriving
 from braided.engine.overload.adaptation import Adaptation
 from braided.engine.overload.freshening import Freshening
@@ -138,10 +137,10 @@ class Rationing:
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
             return False
-        cost = sum(rebuild_probes(tree, node) for node in self.lacking)
+        cost = sum(tree.rebuild_probes(node) for node in self.lacking)
         if self.limited and self.spare < cost:
             return False
-        rebuild(tree, self._host.floors_us, self.lacking)
+        tree.rebuild(self._host.floors_us, self.lacking)
         self.lacking = {}
         self.spare = 0.0
         return True

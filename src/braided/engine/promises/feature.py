@@ -81,10 +81,9 @@ class Promises(Feature):
         """Look for rows that break a promise."""
         if self.ledger is None:
             return arrivals
-        intakes = [self.host.intake(i) for i in range(len(arrivals))]
         return [
             arrival and (self.ledger.check(i, arrival, intake) if intake else arrival)
-            for i, (arrival, intake) in enumerate(zip(arrivals, intakes, strict=True))
+            for i, (arrival, intake) in enumerate(zip(arrivals, self.host.streams, strict=True))
         ]
 
     def commit(self, step: Step) -> None:
@@ -104,7 +103,7 @@ class Promises(Feature):
             return
         pending = self.moves + sum(map(len, self._later))
         parts = list(self._now)
-        tuning, of = self.host.query.tuning, self.host.site.part.of
+        tuning, of = self.host.query.tuning, self.host.site.part.total
         due = purging.due(tuning, pending, idle=step.idle, parts=of)
         if due:
             parts += self._later
