@@ -1,6 +1,6 @@
 """What one engine holds: operators and sides, streams once their schemas are known, how far time has come.
 
-This is what features may use of their engine (`features.Host`); the loop over it is `engine.Engine`.
+This is what features may use of their engine (they call it `Host`); the loop over it is `engine.Engine`.
 """
 
 from __future__ import annotations
