@@ -314,7 +314,7 @@ def test_a_side_is_in_order_again_once_the_rows_that_broke_it_are_gone() -> None
         list(engine.step(engine.accept({"a": table, "b": table})))
 
     push([3, 2, 4])
-    sides = [s.side for s in engine.core.streams if s is not None]
+    sides = list(engine.tree.sides.values())
     assert not any(s.ordered for s in sides)
     push([30, 31])
     push([40, 41])

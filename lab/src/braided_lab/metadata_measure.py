@@ -157,7 +157,7 @@ def _point(
     learned = [operator.join.learned for operator in engine.tree.operators]
     probes = sum(int(known.tallies[PROBES].sum()) for known in learned)
     compared = sum(int(known.tallies[LOOKED].sum()) for known in learned)
-    state = sum(stream.side.live_rows for stream in engine.core.streams if stream is not None)
+    state = sum(side.live_rows for side in engine.tree.sides.values())
     return np.array(
         [engine.core.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64
     )

@@ -27,8 +27,7 @@ class Watermark:
         """The watermark; `NONE_US` until every stream has brought a row."""
         if self.ended:
             return END_US
-        event_us = self.event_us
-        return NONE_US if event_us is None else event_us
+        return NONE_US if (event_us := self.event_us) is None else event_us
 
     @property
     def event_us(self) -> int | None:

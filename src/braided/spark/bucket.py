@@ -119,9 +119,10 @@ class Bucket:
         for i, arrival in enumerate(arrivals if plan.late == "flag" else ()):
             if arrival is None or arrival.late is None:
                 continue
-            rows = arrival.late.num_rows
-            known = {c.name: arrival.late.column(c.column) for c in plan.output.columns if c.stream == i}
-            known[LATE_COLUMN] = pa.array([plan.query.names[i]] * rows)
+            rows, stream = arrival.late.num_rows, plan.query.names[i]
+            sources = plan.output.sources.items()
+            known = {name: arrival.late.column(column) for name, (s, column) in sources if s == stream}
+            known[LATE_COLUMN] = pa.array([stream] * rows)
             arrays = [known.get(f.name, pa.nulls(rows, f.type)).cast(f.type) for f in plan.schema]
             yield from blobs.encoded(pa.RecordBatch.from_arrays(arrays, schema=plan.schema))
 

@@ -250,14 +250,15 @@ def _quoted(column: str) -> str:
 
 def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
     """The result's Spark schema: columns keep the types they came with."""
-    types = {c.name: frames[c.stream].schema[c.column].dataType for c in plan.output.columns}
+    by_name = dict(zip(plan.query.names, frames, strict=True))
+    types = {name: by_name[s].schema[column].dataType for name, (s, column) in plan.output.sources.items()}
     added = from_arrow_schema(pa.schema([field for field in plan.schema if field.name not in types]))
     return StructType([*(StructField(name, type_) for name, type_ in types.items()), *added])
 
 
 def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
     """Mark `result_time` as event time, so that windowed aggregations can follow."""
-    if plan.output.time_type is None or not result.isStreaming:
+    if not plan.output.timed or not result.isStreaming:
         return result
     marked = F.col(RESULT_TIME).alias(RESULT_TIME, metadata={"spark.watermarkDelayMs": 0})
     return result.select(*[marked if c == RESULT_TIME else F.col(_quoted(c)) for c in result.columns])

@@ -76,7 +76,7 @@ class JoinPlan:
     @functools.cached_property
     def keys(self) -> KeyFormat:
         """How the stage's keys are hashed, whichever of its inputs they are in."""
-        return key_format_of(self.query, self.subplan.inputs, self.layouts)
+        return key_format_of(self.query.graph.key(self.subplan.inputs), self.layouts)
 
     @property
     def first(self) -> bool:

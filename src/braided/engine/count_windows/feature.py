@@ -17,7 +17,7 @@ import numpy as np
 
 from braided.engine.features import Feature, Host, Numbers, Step
 from braided.engine.sides.side import Rows, concat_rows
-from braided.engine.state import EngineState, Held, rows_of_stream
+from braided.engine.state import EngineState, Held, rows_of
 
 
 class CountWindows(Feature):
@@ -43,16 +43,16 @@ class CountWindows(Feature):
 
     def refill(self, stream: int, pieces: Sequence[Rows]) -> Sequence[Rows]:
         """Saved rows wait, or have been settled; the watermark tells them apart."""
-        intake = self.host.intake(stream)
+        intake = self.host.streams[stream]
         assert intake is not None
         return [self._settled(stream, pieces or [intake.empty().rows], self.host.watermark.us)]
 
     def save(self, state: EngineState) -> None:
         """Rows that wait are saved with those of their side."""
         for name, waiting in zip(self.host.query.names, self._waiting, strict=True):
-            part = state.parts.get(rows_of_stream(name))
+            part = state.parts.get(rows_of(name))
             if isinstance(part, Held):
-                state.parts[rows_of_stream(name)] = dataclasses.replace(part, waiting=waiting)
+                state.parts[rows_of(name)] = dataclasses.replace(part, waiting=waiting)
 
     def describe(self, numbers: Numbers) -> None:
         """Rows that wait are held, too."""

@@ -100,8 +100,8 @@ class Overloading(Rationing):
         What is found decides who may probe next; it must not depend on when dead rows were last tidied up.
         """
         host = self.host
-        for i in range(len(host.query.streams)):
-            if (side := host.side(i)) is not None:
+        for i, name in enumerate(host.query.names):
+            if (side := host.tree.sides.get(name)) is not None:
                 side.dead = len(side.ended(host.oldest_us(i)))
         for source, side in host.tree.intermediates:
             side.forget(self._stale(source, side), Reason.SHED, entirely=True)

@@ -27,7 +27,6 @@ from typing import Any
 
 from braided.engine.features import Arrivals, Feature, Host, Step
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.operators.rebuilding import rebuild, rebuild_probes
 from braided.engine.overload.adaptation import Adaptation
 from braided.engine.overload.freshening import Freshening
 from braided.engine.site import Share
@@ -143,10 +142,10 @@ class Rationing(Feature):
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
             return False
-        cost = sum(rebuild_probes(tree, node) for node in self.lacking)
+        cost = sum(tree.rebuild_probes(node) for node in self.lacking)
         if self.limited and self.spare < cost:
             return False
-        rebuild(tree, self.host.floors_us, self.lacking)
+        tree.rebuild(self.host.floors_us, self.lacking)
         self.lacking = {}
         self.spare = 0.0
         return True

@@ -104,8 +104,8 @@ class Regulation:
         arrived = [a.offered_rows if a else 0 for a in arrivals]
         if any(arrived):
             self.rates = [_FADING * r + (1 - _FADING) * n for r, n in zip(self.rates, arrived, strict=True)]
-        streams = range(len(arrivals))
-        sides, oldest = [host.side(i) for i in streams], [host.oldest_us(i) for i in streams]
+        sides = [host.tree.sides.get(name) for name in host.query.names]
+        oldest = [host.oldest_us(i) for i in range(len(arrivals))]
         assert self._overload is not None
         live = [_rows_since(s, o) if s else 0 for s, o in zip(sides, oldest, strict=True)]
         self.held_rows = list(live)

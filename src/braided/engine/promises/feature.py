@@ -81,8 +81,8 @@ class Promises(Feature):
         if self.ledger is None:
             return arrivals
         return [
-            self.ledger.check(i, arrival, intake) if arrival and (intake := self.host.intake(i)) else arrival
-            for i, arrival in enumerate(arrivals)
+            self.ledger.check(i, arrival, intake) if arrival and intake else arrival
+            for i, (arrival, intake) in enumerate(zip(arrivals, self.host.streams, strict=True))
         ]
 
     def commit(self, step: Step) -> None:
@@ -101,7 +101,8 @@ class Promises(Feature):
         if self.ledger is None:
             return
         pending = self.moves + sum(map(len, self._later))
-        due = purging.due(self.host.query.tuning, pending, idle=step.idle, parts=self.host.site.part.of)
+        tuning, of = self.host.query.tuning, self.host.site.part.total
+        due = purging.due(tuning, pending, idle=step.idle, parts=of)
         parts = self._now
         if due:
             parts = [*parts, *self._later, *self.in_ranges_since(self.ledger, self.scanned)]

@@ -66,7 +66,8 @@ class Disk:
         stored = self.generations[operator.number].of(groups)
         read = self.store.read(s.piece for s in stored)
         inputs = []
-        for place, side in enumerate(self.tree.of_inputs(operator)):
+        for place, child in enumerate(operator.node):
+            side = self.tree.sides[child]
             here = [s for s in stored if s.place == place]
             rows = [_conformed(read[s.piece], side.payload.schema) for s in here]
             rows.append(in_groups(side, groups & with_memory))

@@ -131,7 +131,8 @@ class DiskPhase:
         slices = int(disk.bytes_in_memory(operator)[groups].sum() / self._room_bytes).bit_length()
         for number in range(1 << slices):
             sides, numbers = [], []
-            for source, (rows, of_rows) in zip(disk.tree.of_inputs(operator), inputs, strict=True):
+            for child, (rows, of_rows) in zip(operator.node, inputs, strict=True):
+                source = disk.tree.sides[child]
                 chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
                 columns = [c for c in (ENDS, BORN) if c.name in source.columns]
                 side = SideState(source.name, source.payload.schema, columns, turned=disk.bits + slices)

@@ -121,7 +121,7 @@ class GroupStatistics:
         assert root.combining is not None
         for source, side, at in zip(root.combining.inputs, sides, positions, strict=True):
             for below in self._tree.operators[:-1]:
-                if set(leaves(below.node)) <= set(source.streams):
+                if set(leaves(below.node)) <= set(leaves(source.node)):
                     self.of[below.number].count(OVERALL, self._lineage(source, side, at, below))
 
     def after_interval(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from braided.engine import saving
 from braided.engine.engine import Engine
 from braided.engine.features import Arrivals
-from braided.engine.site import Part, Site
+from braided.engine.site import Share, Site
 from braided.engine.spill.disk import check_saved as check_on_disk
 from braided.engine.state import EngineState
 from braided.query.errors import InvalidValue
@@ -87,7 +87,7 @@ class BucketState:
         ended_us = self.meta.clock.ended_us or 0
         site = Site(
             allocate=None if arena is None else arena.allocate,
-            part=Part(self._number, self._plan.buckets),
+            part=Share(self._number, self._number + 1, self._plan.buckets),
             subplan=self._plan.subplan,
             store=None if self._chunks is None else ColdGroups(self._chunks),
             clock=lambda: ended_us / 1e6,  # no clock that is read in a batch decides anything in it

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from braided.engine.intake import Counted, Incoming
+from braided.engine.intake import Incoming
 from braided.engine.operators.tree import Tree
 from braided.engine.sides.side import Rows
 from braided.engine.sides.storable import no_rows
@@ -76,7 +76,8 @@ class Received:
         for number in range(len(self._plan.query.streams), len(self._plan.inputs)):
             source = tree.inputs[self._plan.inputs[number]]
             rows = _rows(self._of(number))
-            handed[source.node] = tree.entering(source, no_rows(source.schema) if rows is None else rows)
+            rows = no_rows(source.schema) if rows is None else rows
+            handed[source.node] = tree.above(source.node).entering(source, rows)
         return handed
 
     def check_complete(self, before_us: Newest) -> None:
@@ -97,7 +98,7 @@ class Received:
         packed = self._of(i)
         brought = any(p.rows_total for p in packed) and not any(p.dropped for p in packed)
         sums = {name: sum(getattr(p, name) for p in packed) for name in _ADDED}
-        counted = Counted(**sums, newest_us=self.newest_us[i], brought=brought)
+        counted = {**sums, "newest_us": self.newest_us[i], "brought": brought}
         rows = _rows([p for p in packed if not p.closing])
         return Incoming(rows, _rows([p for p in packed if p.closing]), counted)
 
