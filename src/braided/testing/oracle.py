@@ -264,8 +264,9 @@ def _table(query: JoinQuery, streams: Sequence[_Rows], results: Sequence[tuple[i
         for column in rows.table.column_names
     ]
     for name, stream, column in wanted:
-        values = streams[number[stream]].table[column].combine_chunks()
-        columns[name] = values.take(pa.array([c[number[stream]] for c in results], pa.int64()))
+        i = number[stream]
+        values = streams[i].table[column].to_pylist()
+        columns[name] = pa.array([values[c[i]] for c in results], streams[i].table[column].type)
     timed = [i for i, rows in enumerate(streams) if rows.stream.time]
     if timed:
         newest = [max(streams[i].times[c[i]] for i in timed) for c in results]
