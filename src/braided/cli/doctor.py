@@ -28,7 +28,7 @@ _WORDS = {
     "insert": "link a row in a hash",
     "probe": "look a key up",
     "hop": "look at the next row of a chain",
-    "found": "note a match in a hash",
+    "match": "note a match in a hash",
     "round": "one hop of a whole block of rows, apart from its hops",
     "sweep": "begin a scan",
     "row": "look at a row in a scan",
