@@ -1,4 +1,4 @@
-"""For the reference: a `value_class` is a dataclass, so its constructor's options are shown."""
+"""For the reference: a `Value` is a dataclass, so its constructor's options are shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ValueClasses(griffe.Extension):
     """Tells griffe, which reads the source without running it."""
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Where a class is decorated with `value_class`, say `dataclass`."""
-        for decorator in cls.decorators:
-            if str(decorator.value) == "value_class":
-                decorator.value = griffe.ExprName("dataclasses.dataclass", None)
+        """Decorate a class that is derived from `Value` with `dataclass`."""
+        if "Value" in map(str, cls.bases):
+            dataclass = griffe.ExprName("dataclasses.dataclass", None)
+            cls.decorators.append(griffe.Decorator(dataclass, lineno=cls.lineno, endlineno=cls.lineno))

@@ -9,9 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from braided.local.activation import BatchReport
     from braided.local.local_join import LocalJoin
-    from braided.local.run import run_local
+    from braided.local.run import BatchReport, run_local
     from braided.local.xml_stream import XmlRows, read_xml
     from braided.policies.statistics import HalfJoinStatistics, Statistics, StreamStatistics
     from braided.query.errors import BraidedError
@@ -29,7 +28,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BatchPurge": "query.tuning",
-    "BatchReport": "local.activation",
+    "BatchReport": "local.run",
     "BraidedError": "query.errors",
     "CountWindow": "query.windows",
     "HalfJoinStatistics": "policies.statistics",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.engine import codec
+from braided.engine import snapshot
 from braided.engine.state import FORMAT
 from tests.promised import batches_of, promised_stream, promised_table
 from tests.workloads import names_of, random_tables, stream
@@ -100,51 +100,51 @@ def refused(query: bd.JoinQuery, data: bytes) -> bool:
 @pytest.mark.parametrize("name", JOINS)
 def test_numbers_that_are_missing_or_of_another_type(name: str) -> None:
     query, data = saved(name)
-    meta, parts = codec.decode(data)
-    assert not refused(query, codec.encode(meta, parts))
+    meta, parts = snapshot.decode(data)
+    assert not refused(query, snapshot.encode(meta, parts))
     for n, path in enumerate(paths(copy.deepcopy(meta["numbers"]))):
         here = copy.deepcopy(meta)
         del at(here["numbers"], path[:-1])[path[-1]]
-        gone = refused(query, codec.encode(here, parts))
+        gone = refused(query, snapshot.encode(here, parts))
         assert gone or path[0] in ("features", "learned", "plan") or len(path) > 3, path  # some have defaults
         here = copy.deepcopy(meta)
         at(here["numbers"], path[:-1])[path[-1]] = OTHERS[n % len(OTHERS)]
-        refused(query, codec.encode(here, parts))
+        refused(query, snapshot.encode(here, parts))
 
 
 @pytest.mark.parametrize("key", ["streams", "floors_us", "plan", "learned", "results", "batches", "ended"])
 def test_every_number_of_the_engine_must_be_there_and_of_its_type(key: str) -> None:
     query, data = saved("plain")
-    meta, parts = codec.decode(data)
+    meta, parts = snapshot.decode(data)
     others = [o for o in OTHERS if key != "plan" and not isinstance(o, type(meta["numbers"][key]))]
     for other in others:
         here = {**meta, "numbers": {**meta["numbers"], key: other}}
         with pytest.raises(bd.BraidedError, match="this saved state is damaged"):
-            bd.LocalJoin(query).restore(codec.encode(here, parts))
+            bd.LocalJoin(query).restore(snapshot.encode(here, parts))
     del meta["numbers"][key]
     with pytest.raises(bd.BraidedError, match=f"this saved state is damaged.*{key}"):
-        bd.LocalJoin(query).restore(codec.encode(meta, parts))
+        bd.LocalJoin(query).restore(snapshot.encode(meta, parts))
 
 
 @pytest.mark.parametrize("name", JOINS)
 def test_parts_that_are_missing_or_another_ones(name: str) -> None:
     """Without a stream's schema, or a part of what is on disk, rows were left out, and nothing was said."""
     query, data = saved(name)
-    meta, parts = codec.decode(data)
+    meta, parts = snapshot.decode(data)
     assert parts
     for part in parts:
         with pytest.raises(bd.BraidedError, match=re.escape(f"its part '{part}' is missing")):
-            bd.LocalJoin(query).restore(codec.encode(meta, {n: p for n, p in parts.items() if n != part}))
+            bd.LocalJoin(query).restore(snapshot.encode(meta, {n: p for n, p in parts.items() if n != part}))
         for other in parts:
-            refused(query, codec.encode(meta, {**parts, part: parts[other]}))
-    assert refused(query, codec.encode(meta, {}))
+            refused(query, snapshot.encode(meta, {**parts, part: parts[other]}))
+    assert refused(query, snapshot.encode(meta, {}))
 
 
 def test_a_state_of_format_1_is_refused_with_both_formats() -> None:
     """Format 1 had no parts named by feature; no version that wrote it was ever released."""
     query, data = saved("plain")
-    meta, parts = codec.decode(data)
-    old = codec.encode({**meta, "format": 1}, parts)
+    meta, parts = snapshot.decode(data)
+    old = snapshot.encode({**meta, "format": 1}, parts)
     with pytest.raises(bd.BraidedError, match=f"saved in format 1; this version reads format {FORMAT}"):
         bd.LocalJoin(query).restore(old)
 
@@ -152,8 +152,8 @@ def test_a_state_of_format_1_is_refused_with_both_formats() -> None:
 @pytest.mark.parametrize("key", ["numbers", "meaning", "parts"])
 def test_a_state_without_its_numbers(key: str) -> None:
     query, data = saved("plain")
-    meta, parts = codec.decode(data)
+    meta, parts = snapshot.decode(data)
     for other in (None, "x", 7):
         with pytest.raises(bd.BraidedError, match="its numbers are missing"):
-            bd.LocalJoin(query).restore(codec.encode({**meta, key: other}, parts))
-    assert refused(query, codec.encode({**meta, key: type(meta[key])()}, parts)) is (key != "parts")
+            bd.LocalJoin(query).restore(snapshot.encode({**meta, key: other}, parts))
+    assert refused(query, snapshot.encode({**meta, key: type(meta[key])()}, parts)) is (key != "parts")

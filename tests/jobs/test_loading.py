@@ -8,7 +8,7 @@ import pytest
 
 import braided as bd
 from braided.jobs import load
-from braided.jobs.columns import names
+from braided.jobs.definitions import column_names
 from braided.jobs.document import parse
 from tests.jobs.files import GOOD, good, said, write
 
@@ -134,8 +134,12 @@ def test_anchors_and_merges() -> None:
 
 
 def test_columns_of_a_schema() -> None:
-    assert names("a long, `b c` map<string, array<int>>, d: decimal(9, 2) NOT NULL") == ("a", "b c", "d")
-    assert names({"a": "long"}) == ("a",)
+    assert column_names("a long, `b c` map<string, array<int>>, d: decimal(9, 2) NOT NULL") == (
+        "a",
+        "b c",
+        "d",
+    )
+    assert column_names({"a": "long"}) == ("a",)
 
 
 IN_WORDS = """\

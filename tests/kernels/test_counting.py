@@ -33,32 +33,19 @@ def entries(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[tupl
 
 @pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_oracle_windows_of_a_stream(size: int, seed: int) -> None:
-    times, keys, calls = entries(np.random.default_rng(seed))
-    base = 10
-    ranks = np.zeros((60, counting.RANK_COLUMNS), np.int64)
-    left = np.zeros(60, np.int64)
-    for start, stop in calls:
-        counting.count_in_stream(times, ranks, left, base, base, base + start, base + stop, size, start)
-        wanted = leaves(times[:stop].tolist(), keys[:stop].tolist(), size, per_key=False)
-        assert left[:stop].tolist() == wanted
-
-
-@pytest.mark.parametrize("seed", seeds(4))
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_oracle_windows_of_a_key(size: int, seed: int) -> None:
+@pytest.mark.parametrize("per_key", [False, True])
+def test_oracle_windows_of_a_stream_or_key(per_key: bool, size: int, seed: int) -> None:
     times, keys, calls = entries(np.random.default_rng(seed))
     base = 10
     hashes, checks = keys % 2, keys  # two keys share a hash: the second hash tells them apart
     link, head = np.full(60, -1, np.int32), np.full(4, -1, np.int32)
     ranks = np.zeros((60, counting.RANK_COLUMNS), np.int64)
     left = np.zeros(60, np.int64)
+    arrays = hashes, checks, times, link, ranks, left
     for start, stop in calls:
         index.insert(hashes, link, head, SHIFT, base, base + start, base + stop)
-        counting.count_in_key(
-            hashes, checks, times, link, ranks, left, base, base, base + start, base + stop, size
-        )
-        wanted = leaves(times[:stop].tolist(), keys[:stop].tolist(), size, per_key=True)
+        counting.count_rows(*arrays, base, base, base + start, base + stop, size, per_key)
+        wanted = leaves(times[:stop].tolist(), keys[:stop].tolist(), size, per_key=per_key)
         assert left[:stop].tolist() == wanted
 
 

@@ -33,7 +33,7 @@ def batches(query: bd.JoinQuery, tables: dict[str, pa.Table], scheduling: bd.Sch
     whole = {name: table.combine_chunks().to_batches()[0] for name, table in tables.items()}
     taken = []
     for now in scheduled(query, whole, scheduling):
-        ((name, batch),) = now.batch.items()
+        ((name, batch),) = now.items()
         taken.append((name, batch))
     return taken
 

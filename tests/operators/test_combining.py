@@ -11,11 +11,10 @@ import pytest
 
 import braided as bd
 from braided.engine.calibration import machine_costs
-from braided.engine.operators.combining import Combining
-from braided.engine.operators.inputs import leaf
-from braided.engine.operators.layout import attribute_format, layout_of, output_of
-from braided.engine.operators.operator import Operator
-from braided.engine.operators.results import Made, Results
+from braided.engine.operators.inputs import described, leaf
+from braided.engine.operators.layout import layout_of, output_of
+from braided.engine.operators.operator import Combining, Operator
+from braided.engine.operators.results import Results
 from braided.engine.sides.columns import ENDS
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.policies.choice import policies_for
@@ -43,8 +42,9 @@ def side_of(name: str, rows: list[dict[str, Any]]) -> SideState:
 
 def combining(query: bd.JoinQuery, operator: Any, inputs: Any = None) -> Combining:
     layouts = [layout_of(query, s, SCHEMA) for s in query.streams]
-    formats = {i: attribute_format(a, layouts) for i, a in enumerate(query.graph.attributes)}
-    return Combining(query, operator, inputs or [leaf(layout) for layout in layouts], formats)
+    output = described(operator, {layout.stream.name: layout for layout in layouts})
+    assert output is not None
+    return Combining(query, inputs or [leaf(layout) for layout in layouts], output, layouts)
 
 
 def everything(sides: list[SideState]) -> np.ndarray:
@@ -79,13 +79,21 @@ def test_oracle_times_of_all_pairs_above_an_intermediate(seed: int) -> None:
     inputs = [leaf(layout_of(query, s, SCHEMA)) for s in query.streams]
     below = combining(query, ("a", "b"), inputs[:2])
     pair = [side_of(n, rows[n]) for n in "ab"]
-    lower = Made(below).table(pair, everything(pair), NO_FLOORS).combine_chunks().to_batches()[0]
+    lower = (
+        Results(query, [], None, below)
+        .table(pair, everything(pair), NO_FLOORS)
+        .combine_chunks()
+        .to_batches()[0]
+    )
     assert lower.schema == below.output.schema
 
     operator = Operator(
         query, operators(query.tree)[-1], 1, policies_for(query, machine_costs, operators(query.tree)[-1])
     )
-    operator.learn([below.output, inputs[2]], [layout_of(query, s, SCHEMA) for s in query.streams])
+    layouts = [layout_of(query, s, SCHEMA) for s in query.streams]
+    output = described(query.tree, {layout.stream.name: layout for layout in layouts})
+    assert output is not None
+    operator.learn({("a", "b"): below.output, "c": inputs[2], query.tree: output}, layouts)
     above = operator.combining
     assert above is not None
     side = SideState("ab", below.output.schema, [ENDS])

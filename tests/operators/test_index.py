@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from braided.engine.engine import Engine
 from braided.engine.kernels.tables import LOOKED
 from braided.engine.site import Site
 from braided.policies.choice import Policies, policies_for
-from braided.policies.decisions import Choice
+from braided.policies.index import Choice, IndexPolicy
 from braided.policies.index_cost import Costs, Load
 from braided.testing import assert_same_bag, expected
 from tests.seeds import seeds
@@ -95,13 +94,8 @@ def test_oracle_count_windows() -> None:
             assert_same_bag(bd.run_local(query, tables, batch_rows=rows), expected(query, tables))
 
 
-@dataclass(frozen=True)
-class Alternating:
+class Alternating(IndexPolicy):
     """Changes its mind before every batch."""
-
-    @property
-    def start(self) -> Choice:
-        return Choice(scanned=False)
 
     def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
         return Choice(not now.scanned)
@@ -109,7 +103,11 @@ class Alternating:
 
 def alternating(query: bd.JoinQuery) -> Policies:
     policies = policies_for(query)
-    return Policies(policies.driver, policies.probe_order, indexes=(Alternating(),) * len(query.names))
+    return Policies(
+        policies.driver,
+        policies.probe_order,
+        indexes=(Alternating(Choice(scanned=False), Costs()),) * len(query.names),
+    )
 
 
 def test_oracle_changing_the_index_in_mid_run() -> None:
@@ -316,7 +314,7 @@ def test_a_side_is_in_order_again_once_the_rows_that_broke_it_are_gone() -> None
         list(engine.step(engine.accept({"a": table, "b": table})))
 
     push([3, 2, 4])
-    sides = [s.side for s in engine.core.streams if s is not None]
+    sides = list(engine.tree.sides.values())
     assert not any(s.ordered for s in sides)
     push([30, 31])
     push([40, 41])

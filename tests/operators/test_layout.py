@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.engine.operators.layout import Layout, attribute_format, key_format_of, layout_of, output_of
+from braided.engine.operators.layout import Layout, key_format_of, layout_of, output_of
 from braided.query.errors import InvalidType, InvalidValue, UnknownName
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("s", pa.string()), ("x", pa.string_view())])
@@ -53,10 +53,10 @@ def test_an_operator_is_keyed_by_what_its_inputs_share() -> None:
     known = {layout.stream.name: layout for layout in layouts(query)}
     assert (known["a"].key, known["c"].key) == (("k",), ("s",))
     assert known["b"].joined == ("k", "s")
-    assert key_format_of(query, ("a", "b"), known.values()).exact
-    assert not key_format_of(query, (("a", "b"), "c"), known.values()).exact
+    assert key_format_of(query.graph.key(("a", "b")), known.values()).exact
+    assert not key_format_of(query.graph.key((("a", "b"), "c")), known.values()).exact
     text = next(a for a in query.graph.attributes if ("c", "s") in a)
-    assert attribute_format(text, known.values()).kinds == ("text",)
+    assert key_format_of([text], known.values()).types == (pa.large_string(),)
 
 
 def test_result_columns_are_named_by_stream_or_as_asked_for() -> None:
@@ -67,7 +67,7 @@ def test_result_columns_are_named_by_stream_or_as_asked_for() -> None:
     chosen = join(select={"one": "b.s", "two": "a.k"})
     made = output_of(chosen, layouts(chosen))
     assert made.schema == pa.schema([("one", pa.string()), ("two", pa.int64()), ("result_time", pa.int64())])
-    assert [(c.stream, c.column) for c in made.columns] == [(1, "s"), (0, "k")]
+    assert made.sources == {"one": ("b", "s"), "two": ("a", "k")}
 
 
 def test_what_does_not_fit_is_named() -> None:

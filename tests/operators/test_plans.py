@@ -247,7 +247,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"on": [("a.k", "b")]}, "each entry is a pair"),
     ({"on": [("a.k", "a.m")]}, "two different streams"),
     ({"on": [("a.k", "z.m")]}, "no stream 'z'"),
-    ({"on": [("a.k", "b.k"), ("c.k", "d.k")]}, "does not connect stream 'c'"),
+    ({"on": [("a.k", "b.k"), ("c.k", "d.k")]}, "no equality joins stream 'c'"),
     (
         {"on": [("a.k", "b.k"), ("b.m", "c.m"), ("c.k", "d.k")], "plan": (("a", "c"), ("b", "d"))},
         "the inputs a, c of one operator have no key in common",

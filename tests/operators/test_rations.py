@@ -11,35 +11,33 @@ import pytest
 
 import braided as bd
 from braided.engine.engine import Engine
-from braided.engine.features import Host
-from braided.engine.operators.tree import Arriving
+from braided.engine.features import Host, Step
 from braided.engine.overload.feature import Overloading
-from braided.engine.overload.rationing import Rationing
-from braided.policies.decisions import Rations, Turn
+from braided.policies.decisions import ProbePlan, Rations, Turn
 from braided.policies.driver import DRIVER_POLICIES
 from braided.query.plan_tree import Plan
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
 
 
-class Some(Rationing):
+class Some(Overloading):
     """Fixed shares for every driver stream."""
 
     def __init__(self, host: Host, shares: tuple[float, ...]) -> None:
         super().__init__(host)
         self.shares, self.limited = shares, True
 
-    def begin(self, arriving: Arriving) -> None:
-        self._known = self._host.tree.foreseen(arriving)
+    def enter(self, step: Step) -> None:
+        self._known = self.host.tree.foreseen(step.arriving)
 
-    def rations(self, operator: tuple[Plan, ...], turn: Turn) -> Rations:
+    def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations:
         orders = self._known[operator].orders
         allowed = {i: tuple(turn.waiting_rows[i] * s for s in self.shares) for i in orders}
-        return Rations(orders, dict.fromkeys(orders, self.shares), allowed)
+        return {i: ProbePlan(i, order, self.shares, allowed[i]) for i, order in orders.items()}
 
 
 def rationed(query: bd.JoinQuery, *shares: float) -> Engine:
-    return Engine(query, features={"overload": lambda host: Overloading(host, Some(host, shares))})
+    return Engine(query, features={"overload": lambda host: Some(host, shares)})
 
 
 def found(engine: Engine, batches: list[dict[str, pa.Table]]) -> pa.Table:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from braided.policies.allocation.question import Allocation
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, flat, half_joins, intermediates, leaves, linear
 from braided.testing.samples.plans import random_plan
@@ -31,6 +32,11 @@ def figure_4(rate: float = 100.0) -> PlanModel:
     sizes: dict[Plan, float] = {"a": 50, "b": 40, "c": 10, AB: 10}
     selectivity: dict[Plan | HalfJoin, float] = {AB: 1 / 110, HalfJoin(AB, "c"): 0.1, HalfJoin("c", AB): 0.01}
     return plan_model(ABC, dict.fromkeys("abc", rate), sizes=sizes, selectivity=selectivity)
+
+
+def path_probes(model: PlanModel, allocation: Allocation) -> dict[str, float]:
+    """The probes of each stream's path, if all that its rows become probe on."""
+    return {p.stream: allocation.allowances[p.half_joins[0]] * p.cost for p in model.paths}
 
 
 def random_model(rng: np.random.Generator, plan: Plan, *, low: float = 0.2, high: float = 5.0) -> PlanModel:

@@ -1,14 +1,18 @@
-"""Covers: the greedy against the linear program (golden J18), with caps, and without SciPy."""
+"""Covers: the greedy against the linear program (golden J18), with caps."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from braided.policies import set_cover
 from braided.policies.freshness import cover_problem, refresh_rates, tightest_bounds
-from braided.policies.set_cover import CoverProblem, affordable, greedy, lp, solve
+from braided.policies.set_cover import Cover, CoverProblem, greedy
 from tests.policies.plans import reachable_bounds, some_models
+
+
+def problem_of(costs: object, gains: object, needs: object, caps: object) -> CoverProblem:
+    return CoverProblem(*(np.array(numbers, np.float64) for numbers in (costs, gains, needs, caps)))
 
 
 def problems(count: int, *, seed: int = 0) -> list[CoverProblem]:
@@ -21,6 +25,17 @@ def problems(count: int, *, seed: int = 0) -> list[CoverProblem]:
         if any(problem.needs):
             found.append(problem)
     return found
+
+
+def lp(problem: CoverProblem) -> Cover:
+    """The least cost, by linear program."""
+    gains = problem.gains * problem.caps
+    scale = np.maximum(np.abs(gains).max(axis=1, initial=0.0), 1e-300)
+    best = linprog(
+        problem.costs * problem.caps, A_ub=-gains / scale[:, None], b_ub=-problem.needs / scale, bounds=(0, 1)
+    )
+    assert best.status == 0
+    return problem.cover(best.x * problem.caps)
 
 
 def excess_of_greedy(count: int, *, seed: int = 0) -> np.ndarray:
@@ -41,14 +56,13 @@ def test_covers_cover_within_caps(solver: object) -> None:
     assert callable(solver)
     for problem in problems(60, seed=1):
         cover = solver(problem)
-        brought = np.array(problem.gains) @ cover.rows
-        assert (brought >= np.array(problem.needs) * (1 - 1e-6)).all()
+        assert (problem.gains @ cover.rows >= problem.needs * (1 - 1e-6)).all()
         assert all(-1e-9 <= n <= cap * (1 + 1e-9) for n, cap in zip(cover.rows, problem.caps, strict=True))
         assert cover.cost == pytest.approx(float(np.dot(problem.costs, cover.rows)))
 
 
 def test_caps_force_a_dearer_path() -> None:
-    problem = CoverProblem(costs=(1.0, 3.0), gains=((1.0, 1.0),), needs=(30.0,), caps=(20.0, 20.0))
+    problem = problem_of(costs=(1.0, 3.0), gains=((1.0, 1.0),), needs=(30.0,), caps=(20.0, 20.0))
     for solver in (lp, greedy):
         assert solver(problem).rows == pytest.approx((20, 10))
         assert solver(problem).cost == pytest.approx(50)
@@ -56,38 +70,13 @@ def test_caps_force_a_dearer_path() -> None:
 
 def test_paths_that_later_ones_made_superfluous_are_cut_back() -> None:
     # path 0 brings most per cost, but path 1 must be taken for the second state and covers the first, too
-    problem = CoverProblem(
+    problem = problem_of(
         costs=(1.0, 2.0), gains=((1.0, 1.0), (0.0, 0.5)), needs=(10.0, 5.0), caps=(99.0,) * 2
     )
     assert greedy(problem).rows == pytest.approx((0, 10))
 
 
 def test_what_needs_nothing_costs_nothing() -> None:
-    for needs, gains in (((), ()), ((0.0,), ((1.0, 0.0),))):
+    for needs, gains in (((), np.zeros((0, 2))), ((0.0,), ((1.0, 0.0),))):
         for solver in (lp, greedy):
-            assert solver(CoverProblem((1.0, 1.0), gains, needs, (5.0, 5.0))).cost == 0
-
-
-def test_without_scipy_the_greedy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = problems(1)[0] if problems(1) else problems(10)[0]
-    assert solve(problem).solver == "lp"
-    monkeypatch.setattr(set_cover, "has_scipy", lambda: False)
-    assert solve(problem).solver == "greedy"
-
-
-def test_the_affordable_part_costs_the_budget() -> None:
-    for problem in problems(40, seed=2):
-        cost = lp(problem).cost
-        part = affordable(problem, cost * 0.6, cost)
-        assert part >= 0.6 - 1e-6
-        smaller = CoverProblem(
-            problem.costs, problem.gains, tuple(part * need for need in problem.needs), problem.caps
-        )
-        assert lp(smaller).cost == pytest.approx(cost * 0.6, rel=1e-5)
-        assert affordable(problem, cost, cost) == 1
-        assert affordable(problem, 0, cost) == 0
-
-
-def test_without_scipy_the_affordable_part_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(set_cover, "has_scipy", lambda: False)
-    assert affordable(problems(10)[0], 30.0, 120.0) == 0.25
+            assert solver(problem_of((1.0, 1.0), gains, needs, (5.0, 5.0))).cost == 0

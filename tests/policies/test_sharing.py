@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from braided.policies.sharing import Arrivals, fill, let_in, split, whole
+from braided.policies.sharing import fill, let_in, split, whole
 from braided.query.overload import InputAllocation, WindowSplit
 
 RULES = get_args(InputAllocation)
@@ -30,13 +30,13 @@ def output(rates: tuple[float, ...], selectivity: float, windows: tuple[float, .
 )
 def test_figure_8(rule: str, results: float) -> None:
     windows = (9.0, 1.0)
-    rates = let_in(rule, 10, Arrivals((80, 20), windows))
+    rates = let_in(rule, 10, (80, 20), windows)
     assert sum(rates) == pytest.approx(10)
     assert output(rates, 0.02, windows) == pytest.approx(results)
 
 
 def test_regulated_rates_of_the_papers_example() -> None:
-    assert let_in("equal", 50, Arrivals((5, 100), (60, 60))) == (5, 45)
+    assert let_in("equal", 50, (5, 100), (60, 60)) == (5, 45)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_figure_9(rule: str, results: float) -> None:
 def test_figures_10_and_11(window_split: str, rule: str, results: float) -> None:
     """Rows and windows together, both windows full."""
     a, b = split(window_split, 100, rates=(30, 60), caps=(1e9, 1e9))
-    rate_a, rate_b = let_in(rule, 10, Arrivals((30, 60), (a, b)))
+    rate_a, rate_b = let_in(rule, 10, (30, 60), (a, b))
     assert 0.01 * (a * rate_b + b * rate_a) == pytest.approx(results)
 
 
@@ -72,10 +72,8 @@ def test_equal_speeds_make_the_split_irrelevant() -> None:
 
 
 def test_windows_that_lack_rows_are_filled_first_but_with_half_the_budget_at_most() -> None:
-    now = Arrivals((30, 60), (100, 0), (3, 0))
-    assert let_in("window-inverse", 10, now) == (3, 7)
-    now = Arrivals((30, 60), (100, 0), (100, 0))
-    assert let_in("window-inverse", 10, now) == (5, 5)
+    assert let_in("window-inverse", 10, (30, 60), (100, 0), (3, 0)) == (3, 7)
+    assert let_in("window-inverse", 10, (30, 60), (100, 0), (100, 0)) == (5, 5)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -85,7 +83,7 @@ def test_no_rule_exceeds_the_budget_or_what_is_there(rule: str, seed: int) -> No
     n, budget = int(rng.integers(2, 6)), int(rng.integers(1, 300))
     rows = tuple(int(r) for r in rng.integers(0, 200, n))
     windows = tuple(float(w) for w in rng.integers(0, 5, n))
-    parts = let_in(rule, budget, Arrivals(rows, windows, windows))
+    parts = let_in(rule, budget, rows, windows, windows)
     taken = whole(parts, budget, turn=seed)
     assert sum(taken) <= budget
     assert all(0 <= t <= r for t, r in zip(taken, rows, strict=True))

@@ -9,7 +9,6 @@ from braided.query.plan_tree import (
     HalfJoin,
     Plan,
     ascent,
-    check_plan,
     flat,
     half_joins,
     intermediates,
@@ -17,6 +16,7 @@ from braided.query.plan_tree import (
     leaves,
     linear,
     operators,
+    read_plan,
 )
 
 BUSHY: Plan = (("a", "b"), ("c", "d"))
@@ -63,4 +63,4 @@ def test_labels_are_short() -> None:
 )
 def test_plans_that_cannot_be_meant_are_refused(plan: Plan, says: str) -> None:
     with pytest.raises(BraidedError, match=says):
-        check_plan(plan)
+        read_plan(plan, "ab")

@@ -59,7 +59,7 @@ def test_oracle_a_set_of_closed_keys(
                 single, young = set(young), set()
             elif what == 5 and format_.ordered and rng.random() < 0.3:
                 rank = int(rng.integers(0, 90))
-                mine.close_upto(rank)
+                mine.close_ranges(upto=rank)
                 upto = rank if upto is None else max(upto, rank)
                 single = {n for n in single if n > upto}
             else:

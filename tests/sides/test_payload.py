@@ -32,7 +32,7 @@ def test_oracle_gathered_values(name: str, seed: int) -> None:
     for _ in range(6):
         values = pa.array([make(int(n)) for n in rng.integers(0, 1000, 50)], type_)
         piece = values.slice(int(rng.integers(0, 20)), int(rng.integers(0, 30)))
-        payload._chunks.append(payload_chunk(len(stored), piece))  # not merged, so there are several
+        payload.chunks += (payload_chunk(len(stored), piece),)  # not merged, so there are several
         stored += piece.to_pylist()
     for rows in (0, 1, 200):
         at = rng.integers(0, len(stored), rows).astype(np.int32)
@@ -45,4 +45,4 @@ def test_oracle_gathered_values(name: str, seed: int) -> None:
 def payload_chunk(start: int, values: pa.Array) -> Chunk:
     other = Payload(pa.schema([("v", values.type)]))
     other.append(start, pa.RecordBatch.from_arrays([values], names=["v"]))
-    return other.mark()[0]
+    return other.chunks[0]

@@ -13,7 +13,7 @@ import pytest
 
 import braided as bd
 from braided.engine.calibration import machine_costs
-from braided.engine.promises.stored_keys import holds, purge, stored_keys
+from braided.engine.promises.feature import holds, purge, stored_keys
 from braided.engine.sides import columns, payload, side
 from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Column
 from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw
@@ -183,7 +183,7 @@ def test_a_thawed_side_goes_on_where_the_frozen_one_stood() -> None:
     assert set(arrays_of(state)) == {"hash", "time", "link", "ends", "gone", "check", "head"}
     other = SideState("a", SCHEMA, [ENDS, GONE, CHECK])
     copies = {name: array.copy() for name, array in arrays_of(state).items()}
-    thaw(other, frozen(state), copies, state.payload.mark())
+    thaw(other, frozen(state), copies, state.payload.chunks)
     for one in (state, other):
         one.append(rows(300, 30))
         one.expire(120)

@@ -26,6 +26,7 @@ def test_any_unit_and_zone_becomes_microseconds(unit: str, zone: str | None) -> 
     times = event_times(STREAM, column)
     assert times.valid is not None
     assert times.valid.tolist() == [True, False, True, True]
+    assert times.us[1] == times.us[0]  # a null counts as a time that is there
     assert times.us[times.valid].tolist() == [5_000_000, -3_000_000, 100_000_000]
     assert (times.oldest_us, times.newest_us) == (-3_000_000, 100_000_000)
 

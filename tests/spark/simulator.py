@@ -1,9 +1,10 @@
 """Histories of a join on Spark, without Spark: a seeded simulator of everything that may happen to its tasks.
 
 It packs, routes, keeps every bucket's state in versions, and commits batch by batch. In between, attempts are
-killed at any call to the state store, repeated, raced (one attempt's output is paired with another's state) or
-lost with the whole batch; workers lose their live engines, or find those of attempts that never counted; the
-query is restarted as it was, or with other windows, conditions, buckets, layouts, hot keys, plans and lateness.
+killed at any call to the state store, repeated, raced (one attempt's output is paired with another's state)
+or lost with the whole batch; workers lose their live engines, or find those of attempts that never counted;
+the query is restarted as it was, or with other windows, conditions, buckets, layouts, hot keys, plans and
+lateness.
 
 What comes out is compared with the definition: every epoch's results by nested loops over the rows that were
 accepted, and late rows, each once. What is stored at the end is compared with what must be.
@@ -12,7 +13,6 @@ accepted, and late rows, each once. What is stored at the end is compared with w
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,14 +26,13 @@ from braided.query.layout import Layout, choose
 from braided.spark import epochs
 from braided.spark.bucket import Bucket
 from braided.spark.plan import LATE_COLUMN, JoinPlan
-from braided.spark.storage.store import Meta
+from braided.spark.storage.store import META, Meta
 from braided.spark.wire import blobs
 from braided.spark.wire.pack import beat, pack
 from braided.spark.wire.packed import Packed, packed_rows
 from braided.testing import bag, expected
 
 Tables = dict[str, pa.Table]
-_EPOCH = dt.datetime(1970, 1, 1)
 
 
 class Killed(Exception):
@@ -57,23 +56,18 @@ class Stored:
                 raise Killed
             self.calls_left -= 1
 
-    def get_meta(self) -> bytes | None:
+    def get(self, number: int) -> bytes | None:
         self._call()
-        return self.meta
+        return self.meta if number == META else self.chunks.get(number)
 
-    def put_meta(self, data: bytes) -> None:
+    def put(self, number: int, data: bytes) -> None:
         self._call()
-        self.meta = data
+        if number == META:
+            self.meta = data
+        else:
+            self.chunks[number] = data
 
-    def get_chunk(self, number: int) -> bytes | None:
-        self._call()
-        return self.chunks.get(number)
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        self._call()
-        self.chunks[number] = data
-
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         self._call()
         del self.chunks[number]
 
@@ -226,7 +220,7 @@ class Simulator:
         assert self.late == self.wanted_late, (self.late - self.wanted_late, self.wanted_late - self.late)
 
     def check_forgotten(self, query: bd.JoinQuery, layout: Layout, last: Tables) -> None:
-        """Once time has moved on far enough, only the last rows are stored, and after a start one epoch is left."""
+        """Once time has moved on only the last rows are stored, and after a start one epoch lives."""
         for _ in range(2):
             self.start(query, layout.cells, layout)
             self.batch(last)

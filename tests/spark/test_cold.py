@@ -45,10 +45,8 @@ def cold_rows(made: Cluster) -> int:
     return sum(
         piece[1]
         for meta in metas
-        for groups in meta.numbers["features"]["spill"]["pieces"]
-        for _, inputs, *_ in groups
-        for pieces in inputs
-        for piece in pieces
+        for pieces in meta.numbers["features"]["spill"]["pieces"]
+        for _, _, _, piece in pieces
     )
 
 
@@ -321,7 +319,7 @@ def test_results_keep_coming_while_every_source_is_silent(spark: Any, tmp_path: 
 
 
 def test_finish_says_what_it_cannot_do(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(bd.BraidedError, match="no state of one Braided join can be read"):
+    with pytest.raises(bd.BraidedError, match="no state of a Braided join can be read"):
         bd.spark.finish(str(tmp_path / "nowhere"), spark=spark)
     tables = {n: pa.table({"k": [1]}) for n in "ab"}
     for n, table in tables.items():

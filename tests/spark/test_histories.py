@@ -1,4 +1,4 @@
-"""Random histories of joins on Spark, simulated: layouts, epochs, hot keys, faults and restarts (see `simulator`)."""
+"""Random histories of joins on Spark, simulated: layouts, epochs, hot keys, faults, restarts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
-from braided.engine.operators.layout import dimension_format
+from braided.engine.operators.layout import key_format_of
 from braided.query.layout import HotKey, Layout, choose, dimensions_of
 from braided.spark.plan import JoinPlan
 from braided.spark.storage import folders
@@ -43,8 +43,8 @@ class Story:
         options: dict[str, Any] = {"key": "k"} if self.graph == "one key" else {}
         streams = [
             bd.Stream(
-                name, time="t", window=f"{rng.choice([0, 3, 9, 20])} us", lateness=f"{rng.choice([0, 5, 15])} us",
-                **options,
+                name, time="t", window=f"{rng.choice([0, 3, 9, 20])} us",
+                lateness=f"{rng.choice([0, 5, 15])} us", **options,
             )
             for name in self.names
         ]  # fmt: skip
@@ -76,7 +76,7 @@ class Story:
         layout = choose(query, buckets, {n: float(rng.integers(1, 9)) for n in query.names})
         if self.graph == "one key" and buckets > 1 and rng.random() < 0.5:
             plan = JoinPlan(query, tuple(schemas[n] for n in query.names), buckets, "flag")
-            keys = dimension_format(dimensions_of(query)[0], plan.layouts)
+            keys = key_format_of(dimensions_of(query)[0].key, plan.layouts)
             hashes = keys.hashes([pa.array([0, 1])], 2).tolist()
             hot = [HotKey(h, str(rng.choice(self.names)), int(rng.integers(2, buckets + 1))) for h in hashes]
             layout = dataclasses.replace(layout, hot_keys=tuple(hot[: int(rng.integers(1, 3))]))

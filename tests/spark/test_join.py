@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import braided as bd
-from braided.spark.storage.folders import query_folders
+from braided.spark.storage import folders
 from braided.testing import assert_same_bag
 from braided.testing.samples.files import add_file
 from tests.spark.streams import START_US, exact, generated, query, read, results, run, write
@@ -66,6 +66,11 @@ def test_policies_of_every_kind_run_on_spark(spark: SparkSession, tmp_path: Path
         assert 0 < seen.hottest_key_share < 0.2
 
 
+def query_folders(spark: SparkSession) -> list[str]:
+    application = folders.application_folder(spark.sparkContext.applicationId)
+    return [name for name in application.names() if not name.startswith("owner")]
+
+
 def test_a_querys_arena_goes_when_it_ends(spark: SparkSession, tmp_path: Path) -> None:
     tables = generated(NAMES, 300)
     write(tmp_path, tables, 3)
@@ -74,15 +79,15 @@ def test_a_querys_arena_goes_when_it_ends(spark: SparkSession, tmp_path: Path) -
 
     def look(batch: DataFrame, _: int) -> None:
         batch.count()
-        seen.append(len(query_folders(spark.sparkContext.applicationId)))
+        seen.append(len(query_folders(spark)))
 
     writer = df.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     writer.foreachBatch(look).trigger(availableNow=True).start().awaitTermination()
     assert max(seen) > 0
     deadline = time.monotonic() + 20
-    while query_folders(spark.sparkContext.applicationId) and time.monotonic() < deadline:
+    while query_folders(spark) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert query_folders(spark.sparkContext.applicationId) == []
+    assert query_folders(spark) == []
 
 
 def test_batch_inputs_give_a_batch_result(spark: SparkSession, tmp_path: Path) -> None:

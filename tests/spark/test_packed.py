@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from braided.spark.wire.packed import Found, Packed, packed_frames, packed_rows, schema, to_arrow
+from braided.spark.wire.packed import Emitted, Packed, packed_frames, packed_rows, schema, to_arrow
 
 CONTROL = Packed(
     3, 1, 0, 5, rows_in=7, null_keys=2, null_times=1, punctuations=4, newest_us=1_700_000_000_123_457,
@@ -25,8 +25,8 @@ def test_packed_rows_come_back_as_they_were_sent() -> None:
 
 
 def test_every_column_has_a_type_that_spark_knows() -> None:
-    for row in (Packed, Found):
+    for row in (Packed, Emitted):
         assert schema(row).names == list(row._fields)
         assert from_arrow_schema(schema(row)).names == list(row._fields)
-    assert schema(Found).field("leaves_us").type == pa.list_(pa.int64())
-    assert to_arrow([Found(b"x"), Found(report="{}")]).to_pylist()[0]["late"] is False
+    assert schema(Emitted).field("leaves_us").type == pa.list_(pa.int64())
+    assert to_arrow([Emitted(b"x"), Emitted(report="{}")]).to_pylist()[0]["late"] is False

@@ -13,7 +13,7 @@ from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs, bucketing
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import pack, repack, tell
-from braided.spark.wire.packed import Found, packed_rows, to_arrow
+from braided.spark.wire.packed import Emitted, packed_rows, to_arrow
 from braided.testing import bag
 from tests.workloads import names_of, random_tables, stream
 
@@ -28,8 +28,8 @@ def plan_of(tables: dict[str, pa.Table]) -> JoinPlan:
 
 def handed_on(tables: list[pa.Table], newest: list[list[int | None] | None]) -> list[pa.RecordBatch]:
     """What a task of a stage hands on: blobs, and what its buckets know."""
-    rows = [Found(blobs.encode(b)) for t in tables for b in t.to_batches()]
-    return [to_arrow([*rows, *(Found(leaves_us=n) for n in newest)])]
+    rows = [Emitted(blobs.encode(b)) for t in tables for b in t.to_batches()]
+    return [to_arrow([*rows, *(Emitted(leaves_us=n) for n in newest)])]
 
 
 def rows_of(packed: list[pa.RecordBatch]) -> list[dict[str, Any]]:

@@ -105,7 +105,7 @@ def test_a_checkpoint_that_is_new_and_one_of_no_join(spark: SparkSession, tmp_pa
         assert bd.spark.join(query(NAMES), frames, checkpoint=str(tmp_path / name)).isStreaming
     assert not (tmp_path / "missing").exists()
     run(frames["a"], tmp_path)
-    with pytest.raises(bd.BraidedError, match=r"is not one of a Braided join .*; name another folder"):
+    with pytest.raises(bd.BraidedError, match=r"no state of a Braided join .*; name another folder"):
         bd.spark.join(query(NAMES), frames, checkpoint=str(tmp_path / "checkpoint"))
     wrong: Any = 7
     with pytest.raises(bd.BraidedError, match="checkpoint must be the path of a folder; got 7"):

@@ -20,7 +20,7 @@ from braided.spark.storage.store import Meta
 from braided.spark.wire import blobs
 from braided.spark.wire.labels import labels
 from braided.spark.wire.pack import pack, repack, tell
-from braided.spark.wire.packed import Found, Packed, packed_rows, to_arrow
+from braided.spark.wire.packed import Emitted, Packed, packed_rows, to_arrow
 from braided.testing import assert_same_bag, bag, expected
 from tests.operators.test_plans import GRAPHS, graph_tables
 from tests.seeds import seeds
@@ -44,8 +44,8 @@ class Stages:
         self.order = np.random.default_rng(0)
 
     def push(self, batch: dict[str, pa.Table]) -> pa.Table:
-        made: dict[Any, list[list[Found]]] = {}  # what the two tasks of a stage hand on
-        found: list[list[Found]] = []
+        made: dict[Any, list[list[Emitted]]] = {}  # what the two tasks of a stage hand on
+        found: list[list[Emitted]] = []
         for stage, states in zip(self.stages, self.states, strict=True):
             packed = self._packed(stage, batch, made)
             found = made[stage.subplan.node] = [[], []]

@@ -16,7 +16,7 @@ import pytest
 
 import braided as bd
 from braided.spark.storage import folders
-from braided.spark.storage.store import Meta
+from braided.spark.storage.store import META, Meta
 from tests.spark.test_bucket import Cluster, Memory
 
 ROWS = 120  # of a stream and batch
@@ -33,22 +33,20 @@ class Counting(Memory):
     def start(self) -> None:
         self.meta_read = self.meta_written = self.read = self.written = 0
 
-    def get_meta(self) -> bytes | None:
-        self.meta_read += len(self.meta or b"")
-        return super().get_meta()
-
-    def put_meta(self, data: bytes) -> None:
-        self.meta_written += len(data)
-        super().put_meta(data)
-
-    def get_chunk(self, number: int) -> bytes | None:
-        data = super().get_chunk(number)
-        self.read += len(data or b"")
+    def get(self, number: int) -> bytes | None:
+        data = super().get(number)
+        if number == META:
+            self.meta_read += len(data or b"")
+        else:
+            self.read += len(data or b"")
         return data
 
-    def put_chunk(self, number: int, data: bytes) -> None:
-        self.written += len(data)
-        super().put_chunk(number, data)
+    def put(self, number: int, data: bytes) -> None:
+        if number == META:
+            self.meta_written += len(data)
+        else:
+            self.written += len(data)
+        super().put(number, data)
 
 
 @pytest.fixture(autouse=True)

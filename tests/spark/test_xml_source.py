@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-import braided.spark.sources.xml_source as source
 from braided.local.xml_stream import read_xml
 from braided.query.errors import InvalidType, InvalidValue
+from braided.spark import releases
 from braided.spark.sources.xml_source import XmlSource, XmlStreamReader
 
 ACCESS = pa.schema({"sno": pa.int64(), "ipaddr": pa.string()})
@@ -225,6 +225,6 @@ def test_wrong_options_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "a.xml").write_text("<s/>")
     with pytest.raises(InvalidValue, match="a stream's path must be a folder"):
         reader(tmp_path / "a.xml")
-    monkeypatch.setattr(source, "LIMITED", False)
+    monkeypatch.setattr(releases, "LIMITED", False)
     with pytest.raises(InvalidValue, match="maxFilesPerTrigger needs Spark"):
         reader(tmp_path, maxFilesPerTrigger="1")

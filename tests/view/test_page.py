@@ -83,14 +83,14 @@ def test_other_paths_are_not_found(page: Page, path: str) -> None:
 )
 def test_another_host_is_refused(page: Page, host: str) -> None:
     """A site's own name may resolve to 127.0.0.1 (DNS rebinding)."""
-    status, _, text = get(page, "/records.json", Host=host.format(port=page.port))
+    status, _, text = get(page, "/records.json", Host=host.format(port=page.server_port))
     assert status == 403
     assert "records" not in text
 
 
 def test_localhost_is_us_and_head_has_no_body(page: Page) -> None:
-    assert get(page, "/metrics", Host=f"localhost:{page.port}")[0] == 200
-    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=10)
+    assert get(page, "/metrics", Host=f"localhost:{page.server_port}")[0] == 200
+    connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
     connection.request("HEAD", "/")
     answer = connection.getresponse()
     assert (answer.status, answer.read()) == (200, b"")
@@ -100,7 +100,7 @@ def test_localhost_is_us_and_head_has_no_body(page: Page) -> None:
 
 
 def trickling(page: Page) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", page.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", page.server_port), timeout=10)
     connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
     return connection
 
@@ -144,7 +144,7 @@ def test_connections_are_few_and_come_free_again(page: Page, monkeypatch: pytest
 
 def test_a_request_without_end_is_closed(page: Page) -> None:
     """A hundred headers of 64 kB each were read."""
-    with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", page.server_port), timeout=10) as connection:
         with suppress(ConnectionError):
             connection.sendall(b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 60_000 + b"\r\nZ: 1")
         with suppress(ConnectionError):
@@ -152,13 +152,13 @@ def test_a_request_without_end_is_closed(page: Page) -> None:
 
 
 def test_it_listens_on_this_machine_alone(page: Page) -> None:
-    assert page.url == f"http://127.0.0.1:{page.port}/"
+    assert page.url == f"http://127.0.0.1:{page.server_port}/"
 
 
 def test_a_port_in_use_is_refused_with_the_remedy(page: Page) -> None:
     with (
-        pytest.raises(bd.BraidedError, match=rf"port {page.port} .*in use.*give another"),
-        serve([], page.port),
+        pytest.raises(bd.BraidedError, match=rf"port {page.server_port} .*in use.*give another"),
+        serve([], page.server_port),
     ):
         pass
     with pytest.raises(bd.BraidedError, match="got 70000"), serve([], 70_000):
@@ -167,7 +167,7 @@ def test_a_port_in_use_is_refused_with_the_remedy(page: Page) -> None:
 
 def test_the_port_is_free_afterwards() -> None:
     with serve([], 0) as page:
-        port = page.port
+        port = page.server_port
     with serve([], port):
         pass
 

@@ -94,9 +94,7 @@ def keys_of(rng: np.random.Generator, sources: int, rows: int, key_range: int, b
 
 
 def _buckets(keys: Int64s, bits: int) -> Int64s:
-    hashes = np.empty(len(keys), np.int64)
-    hashing.hash_words(keys, hashes)
-    return group_of(hashes, bits)
+    return group_of(hashing.hash_words(keys), bits)
 
 
 def sources_of(

@@ -32,7 +32,7 @@ from braided.engine.spill.disk_phase import DiskPhase
 from braided.engine.spill.feature import Spilling
 from braided.engine.spill.files import Piece, Spill
 from braided.policies.arrays import Int64s
-from braided.policies.flush.question import Decision
+from braided.policies.flush.question import Merge
 from braided.query.memory import LIVE_SHARE
 from braided_lab.early_arrivals import KEY, ROW_ID, Floats, Source, expected
 
@@ -94,7 +94,7 @@ class PacedSpill(Spill):
 
     def read(self, pieces: Iterable[Piece]) -> dict[Piece, Rows]:
         """As it is, in the order of files and places."""
-        wanted = sorted(pieces, key=lambda p: (str(p.file.path), p.start))
+        wanted = sorted(pieces, key=lambda p: (str(p.file.home.folder.path), p.file.name, p.start))
         found = super().read(wanted)
         together = sum(
             a.file is b.file and a.start + a.size == b.start for a, b in itertools.pairwise(wanted)
@@ -111,12 +111,12 @@ class PacedSpill(Spill):
 class Managed(DiskPhase):
     """The state manager merges, whatever the flush policy."""
 
-    def decision(self, *, idle: bool) -> Decision:
+    def decide(self, *, idle: bool) -> Merge | None:
         """As with the flush policy that has a state manager."""
         memory = self.memory
         self.memory = dataclasses.replace(memory, flush="adaptive-global", state_manager=True)
         try:
-            return super().decision(idle=idle)
+            return super().decide(idle=idle)
         finally:
             self.memory = memory
 
@@ -128,14 +128,10 @@ class PacedSpilling(Spilling):
     along, as the engine's do and the paper's do not.
     """
 
-    def __init__(
-        self, host: Host, clock: Clock, costs: Costs, *, managed: bool = False, along: bool = True
-    ) -> None:
-        assert host.query.memory is not None
-        self.paced = PacedSpill(host.query.memory.directory, clock, costs)
-        super().__init__(host, self.paced)
+    def __init__(self, host: Host, *, managed: bool = False, along: bool = True) -> None:
+        super().__init__(host)
         if managed:
-            self.phase = Managed(self.disk, self.tree, self.merges.room_bytes)
+            self.phase = Managed(self.disk, host)
         self.phase.along = (self.phase.along or managed) and along
         self.stored = 0  # rows that arrived at any operator
 
@@ -264,7 +260,7 @@ class _Run:
             "results_at_input_end": self._curve[-1][1],
             "flushed_rows": self.spilling.disk.flushed_rows,
             "read_rows": self.spilling.read_rows,
-            "merges": self.spilling.merges.number,
+            "merges": self.spilling.phase.merges,
             "peak_bytes": self._held,
         }
 
@@ -286,10 +282,10 @@ class VirtualRun(_Run):
     ) -> None:
         self.clock, self._costs = Clock(), costs
 
-        def paced(host: Host) -> PacedSpilling:
-            return PacedSpilling(host, self.clock, costs, **manager)
-
-        engine = Engine(query, Site(clock=self.clock, repeatable=True), {"spill": paced})
+        assert query.memory is not None
+        self._disk = PacedSpill(query.memory.directory, self.clock, costs)
+        site = Site(clock=self.clock, repeatable=True, store=self._disk)
+        engine = Engine(query, site, {"spill": lambda host: PacedSpilling(host, **manager)})
         self._paced: PacedSpilling = engine.core.features.get("spill")
         super().__init__(engine, sources)
         self._done = (0, 0)  # rows stored and read so far
@@ -310,7 +306,7 @@ class VirtualRun(_Run):
         self.clock.move(seconds)
 
     def _counts(self) -> dict[str, float]:
-        disk = self._paced.paced
+        disk = self._disk
         more = {"disk_s": round(disk.seconds, 2), "cpu_s": round(self._cpu_s, 2), "flushes": disk.flushes}
         return {**super()._counts(), **more, "stored_rows": self._paced.stored}
 

@@ -92,10 +92,10 @@ class Bench:
         plain = policy.removesuffix(", fitted").removesuffix(", never adapted")
         engine = self._new(bd.Overload(max(1, round(probes)), allocation=plain))  # type: ignore[arg-type]
         if policy in HEURISTICS:
-            engine.core.features.get("overload").rationing.adaptation = Unfitted(plain, wait=True)
+            engine.core.features.get("overload").adaptation = Unfitted(plain)
         if policy == NEVER:
-            engine.core.features.get("overload").rationing.adaptation = Adaptation(
-                plain, Thresholds(epsilon=float("inf")), wait=True
+            engine.core.features.get("overload").adaptation = Adaptation(
+                plain, Thresholds(epsilon=float("inf"))
             )
         snapshot.load(engine, self._filled)
         return engine

@@ -56,7 +56,7 @@ def _changing(lab: Lab, plan: str) -> Changing:
             run = bench.run(policy, probes)
             results[policy].append(run.results)
             if policy == "jaqpot" and not number:
-                records = run.engine.core.features.get("overload").rationing.adaptation.records
+                records = run.engine.core.features.get("overload").adaptation.records
                 adapted = tuple((r.batch, r.reason, r.taken) for r in records)
     return Changing(plan, minute, {p: np.array(n) for p, n in results.items()}, adapted)
 

@@ -110,7 +110,7 @@ def _bound(lab: Lab, plan: str, factor: float, work: Workload, number: int) -> F
 
 def _reached(run: Run, cover: FreshnessPlan, since: int) -> float:
     """Rows into intermediates against the rates that the bounds ask for."""
-    own = run.engine.core.features.get("overload").rationing.adaptation.freshness
+    own = run.engine.core.features.get("overload").adaptation.freshness
     wanted = {node: rate for node, rate in cover.refresh.items() if rate > 0}
     if not cover.feasible or own is None or not own.feasible:  # in truth, or by the engine's own numbers
         return float("nan")

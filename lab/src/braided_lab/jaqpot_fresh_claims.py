@@ -162,7 +162,7 @@ def of_optimum(given: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], ms: 
         f"{average:.1%} on average, 95 of 100 at most {p95:.1%}, at most {max(above):.0%}",
         "not reproduced" if not good else "reproduced" if max(above) <= says["most"] else "same direction",
         f"{len(above)} plans with something to cover; bars {bars['cover_mean']:.0%} and "
-        f"{bars['cover_p95']:.0%}: {'held' if good else 'missed'}; with SciPy the best one is used",
+        f"{bars['cover_p95']:.0%}: {'held' if good else 'missed'}",
     )  # fmt: skip
     slowest = float(ms.max())
     yield Claim(

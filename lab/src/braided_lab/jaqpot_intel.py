@@ -97,7 +97,7 @@ def _compared(lab: Lab, data: _Slice, policies: tuple[str, ...], factor: float |
             plain = policy.removesuffix(", fitted")
             engine = _engine(data, bd.Overload(probes, allocation=plain), factor)  # type: ignore[arg-type]
             if policy in HEURISTICS:
-                engine.core.features.get("overload").rationing.adaptation = Unfitted(plain, wait=True)
+                engine.core.features.get("overload").adaptation = Unfitted(plain)
             snapshot.load(engine, filled)
             done = run(engine, data.batches, ages=factor is not None)
             yield Reading(

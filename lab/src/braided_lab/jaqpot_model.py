@@ -25,6 +25,7 @@ from braided.policies.allocation.question import Allocate, Question
 from braided.policies.flow import predict
 from braided.policies.freshness import plan_freshness
 from braided.policies.plan_model import PlanModel, frozen, plan_model
+from braided.policies.sharing import fill
 from braided.query.plan_tree import HalfJoin, Plan, operators
 from braided_lab.jaqpot_settings import PLANS, Lab, Setting
 
@@ -36,7 +37,7 @@ HEURISTICS: dict[str, Callable[..., Any]] = {
     "selectivity-best": heuristics.selectivity_best,
 }
 REDISTRIBUTED: dict[str, Allocate] = {
-    f"{name}, redistributed": partial(allocate, redistribute=True) for name, allocate in HEURISTICS.items()
+    f"{name}, redistributed": partial(allocate, share=fill) for name, allocate in HEURISTICS.items()
 }
 POLICIES: dict[str, Allocate] = {
     "jaqpot": jaqpot.allocate,

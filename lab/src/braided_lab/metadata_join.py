@@ -110,7 +110,7 @@ def _whole(given: Mapping[str, Any], records: int, arrival: Arrival, seed: int) 
 
 
 def _batches(whole: Whole, scheduling: bd.Scheduling) -> list[Batch]:
-    return [now.batch for now in scheduled(news_query(1), whole, scheduling)]
+    return list(scheduled(news_query(1), whole, scheduling))
 
 
 def _queues(given: Mapping[str, Any], whole: Whole, seed: int) -> Runs:

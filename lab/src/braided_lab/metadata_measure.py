@@ -23,9 +23,8 @@ import pyarrow.compute as pc
 import braided as bd
 from braided.engine.engine import Engine
 from braided.engine.kernels.tables import LOOKED, PROBES
-from braided.engine.promises.feature import Promises
+from braided.engine.promises.feature import Promises, stored_keys
 from braided.engine.promises.ledger import Ledger
-from braided.engine.promises.stored_keys import stored_keys
 from braided.engine.sides.keys import Keys
 from braided.engine.site import Site
 from braided.query.tuning import Index
@@ -158,7 +157,7 @@ def _point(
     learned = [operator.join.learned for operator in engine.tree.operators]
     probes = sum(int(known.tallies[PROBES].sum()) for known in learned)
     compared = sum(int(known.tallies[LOOKED].sum()) for known in learned)
-    state = sum(stream.side.live_rows for stream in engine.core.streams if stream is not None)
+    state = sum(side.live_rows for side in engine.tree.sides.values())
     return np.array(
         [engine.core.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64
     )

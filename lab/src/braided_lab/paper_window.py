@@ -35,7 +35,7 @@ LAST_RESULT = np.uint64(4095)  # results are written round and round a buffer: t
 FRONT, SIZE, QUEUED, FREE, PEAK, KIND, SPAN, STRIDE, ROOM, BUCKETS, HEADS = range(11)
 
 
-@kernel
+@kernel()
 def advance(
     begin, end, sides, keys, times, a, a_state, b, b_state, one_way, lazy, how, out, found, touched, per_row
 ):
@@ -127,7 +127,7 @@ def _insert(key, now, rows, state, lazy):
     state[SIZE] += 1
 
 
-@kernel
+@kernel()
 def _match(rows, begin, end, key, oldest, how, out, found):
     """Write or count the matches among rows begin to end."""
     keys, times = rows[KEYS, begin:end], rows[TIMES, begin:end]
@@ -158,7 +158,7 @@ def _probe_ring(key, oldest, rows, state, how, out, found):
     return _match(rows, 0, size - first, key, oldest, how, out, found)
 
 
-@kernel
+@kernel()
 def _probe_list(key, oldest, rows, state, lazy, how, out, found):
     head = HEADS + key % state[BUCKETS]
     touches, before, at = 0, -1, state[head]
@@ -186,7 +186,7 @@ def _probe_array(key, oldest, rows, state, lazy, how, out, found):
     return _match(rows, begin, begin + state[head], key, oldest, how, out, found)
 
 
-@kernel
+@kernel()
 def _match_and_compact(rows, state, head, begin, key, oldest, how, out, found):
     """A bucket's matches, and the bucket without what has expired."""
     end = begin + state[head]
@@ -206,7 +206,7 @@ def _match_and_compact(rows, state, head, begin, key, oldest, how, out, found):
     return found
 
 
-@kernel
+@kernel()
 def _unlink(rows, state, head, before, at, after):
     """Take a row out of its list."""
     if before < 0:
@@ -244,7 +244,7 @@ def _forget(rows, state, oldest):
     return touches
 
 
-@kernel
+@kernel()
 def _forget_in_list(rows, state, key, oldest):
     head = HEADS + key % state[BUCKETS]
     touches, before, at = 0, -1, state[head]
@@ -259,7 +259,7 @@ def _forget_in_list(rows, state, key, oldest):
     return touches
 
 
-@kernel
+@kernel()
 def _forget_in_array(rows, state, key, oldest):
     head = HEADS + key % state[BUCKETS]
     begin, size = (head - HEADS) * state[STRIDE], state[head]
@@ -275,7 +275,7 @@ def _forget_in_array(rows, state, key, oldest):
     return size
 
 
-@kernel
+@kernel()
 def _drop_expired(rows, state, oldest):
     """Drop the ring's expired rows: steps that double, then halve, so that few touches find few rows."""
     front, size, room = state[FRONT], state[SIZE], state[ROOM]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 import braided as bd
-from braided.policies.sharing import Arrivals, let_in, split
+from braided.policies.sharing import let_in, split
 from braided_lab.report import Claim
 
 UNIT_US = 1_000_000
@@ -72,7 +72,7 @@ def figure_8(given: Mapping[str, Any], units: int, seed: int) -> Iterator[dict[s
     for rule in given["rules"]:
         overload = bd.Overload(given["budget"], shed="input", allocation=rule)
         us = tuple(w * UNIT_US for w in pair.windows)
-        rate_a, rate_b = let_in(rule, given["budget"], Arrivals(tuple(map(int, pair.rates)), us))
+        rate_a, rate_b = let_in(rule, given["budget"], [*map(int, pair.rates)], us)
         formula = pair.selectivity * rate_a * rate_b * sum(pair.windows)
         measured = pair.output(overload, units, round(2 * max(pair.windows)), seed)
         yield _row(8, rule, formula, measured)
@@ -98,7 +98,7 @@ def figure_10(given: Mapping[str, Any], units: int, seed: int) -> Iterator[dict[
             state_rows=given["state_rows"], window_split=rule,
         )  # fmt: skip
         a, b = split(rule, given["state_rows"], rates=pair.rates, caps=(math.inf, math.inf))
-        rate_a, rate_b = let_in(allocation, given["budget"], Arrivals(tuple(map(int, pair.rates)), (a, b)))
+        rate_a, rate_b = let_in(allocation, given["budget"], [*map(int, pair.rates)], (a, b))
         formula = pair.selectivity * (a * rate_b + b * rate_a)
         yield _row(10, name, formula, pair.output(overload, units, round(units / 4), seed))
 

@@ -40,7 +40,7 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.kernels.tables import LOOKED, PROBES
-from braided.engine.operators.mjoin import Buffer, FlatJoin, Positions
+from braided.engine.operators.mjoin import FlatJoin, Positions
 from braided.policies.choice import Policies
 from braided.query.bounds import INFINITE_US, Bounds
 from braided.query.errors import InvalidValue
@@ -147,7 +147,7 @@ class XJoin:
             for i, rows in enumerate(self._next_rows(waiting)):
                 stream, batch = self._streams[i], batches[i]
                 start = stream.enter(batch, batch.num_rows - waiting[i], rows, self._clock)
-                buffers.append(Buffer(start, start + rows))
+                buffers.append(range(start, start + rows))
                 waiting[i] -= rows
                 self._clock += rows
                 self._inserts += rows
@@ -232,7 +232,7 @@ class XJoin:
     ) -> Iterator[pa.Table]:
         """One stream's rows probe the other's; the pairs that were not joined before."""
         sides = [portion.side for portion in pair]
-        buffers = [Buffer(s.first if i == driver else s.count, s.count) for i, s in enumerate(sides)]
+        buffers = [range(s.first if i == driver else s.count, s.count) for i, s in enumerate(sides)]
         for found in self._joins[stage].combinations(sides, buffers, _PIECE_ROWS):
             left, right = pair[0].stamps(found[0]), pair[1].stamps(found[1])
             fresh = ~produced((left, right), (self._runs(_LEFT, partition), self._runs(_RIGHT, partition)))

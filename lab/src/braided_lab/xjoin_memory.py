@@ -32,7 +32,7 @@ class Portion:
 
     def stamps(self, positions: Int32s) -> Stamps:
         """Of the rows at some positions."""
-        arrived = self.side.times_at(positions)
+        arrived = self.side.columns.at("time", positions)
         if self._departed is None:
             return Stamps(arrived, np.full(len(positions), NEVER, np.int64))
         return Stamps(arrived, self._departed[positions])

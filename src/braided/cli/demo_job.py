@@ -1,24 +1,21 @@
-"""One Spark job of the demo, in a process of its own; one line of JSON per batch on standard output.
+"""One Spark job of the demo, in a process of its own; its journal says how far it is.
 
 python -m braided.cli.demo_job braided|chain FOLDER
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import braided as bd
+from braided.cli.demo import journal_of
 from braided.testing.samples import shop
-from braided.view.follow import Newcomers, Show, follow
-from braided.view.records import JOURNAL, Journal, Record
+from braided.view.follow import follow
 
 SCHEMAS = {
     "orders": "order_id long, amount double, placed_at timestamp",
@@ -35,20 +32,16 @@ _SETTINGS = {
 
 
 def main(job: str, folder: Path) -> None:
-    """Run a job to its end, saying what it does."""
+    """Run a job to its end."""
     spark: SparkSession = bd.spark.session("braided-demo", **_SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     frames = {name: _read(spark, folder / name) for name in SCHEMAS}
-    end: dict[str, Any] = {"end": job}
-    if job == "chain":
-        follow(_started(_chain(frames), folder, job), show=_saying(), every=0.1)
-    else:
-        journal = Journal(folder / JOURNAL)
-        journal.describe(shop.query().explain())
-        joined = bd.spark.join(shop.query(), frames)
-        follow(_started(joined, folder, job), journal=journal.path, show=_saying(), every=0.1)
-        end["why"] = _why_stalled(spark, folder)
-    _say(end | {"bytes": _size(folder / f"checkpoint-{job}" / "state")})
+    joined = _chain(frames) if job == "chain" else bd.spark.join(shop.query(), frames)
+    journal = journal_of(folder, job)
+    journal.describe(shop.query().explain())
+    follow(_started(joined, folder, job), journal=journal.path, show=lambda *_: None, every=0.1)
+    if job != "chain":
+        (folder / "stalled.txt").write_text(_why_stalled(spark, folder))
     spark.stop()
 
 
@@ -66,18 +59,6 @@ def _why_stalled(spark: SparkSession, folder: Path) -> str:
     streaming = _started(bd.spark.join(shop.query(), frames), folder, "stalled")
     streaming.awaitTermination()
     return str(bd.spark.why(streaming))
-
-
-def _saying() -> Show:
-    """A line per batch with rows, as they are done."""
-    newcomers = Newcomers()
-
-    def show(records: Sequence[Record], _: str) -> None:
-        for r in newcomers.among(records):
-            if r.rows:
-                _say({"batch": r.batch, "rows": r.rows, "seconds": r.seconds})
-
-    return show
 
 
 def _read(spark: SparkSession, folder: Path, name: str = "", files: int = 1) -> DataFrame:
@@ -104,14 +85,6 @@ def _chain(frames: dict[str, DataFrame]) -> DataFrame:
             "and sent_at between paid_at - interval 10 minutes and paid_at + interval 2 hours"
         ),
     )
-
-
-def _size(folder: Path) -> int:
-    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-
-
-def _say(line: dict[str, Any]) -> None:
-    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

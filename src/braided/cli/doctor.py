@@ -28,7 +28,7 @@ _WORDS = {
     "insert": "link a row in a hash",
     "probe": "look a key up",
     "hop": "look at the next row of a chain",
-    "found": "note a match in a hash",
+    "match": "note a match in a hash",
     "round": "one hop of a whole block of rows, apart from its hops",
     "sweep": "begin a scan",
     "row": "look at a row in a scan",
@@ -46,7 +46,8 @@ def doctor(console: Console, *, calibrate: bool) -> None:
     known = calibration.costs_file().exists() and not calibrate
     costs = calibration.machine_costs() if known else calibration.calibrate()
     console.print(
-        f"index costs {'kept' if known else 'measured now, kept'} in {calibration.costs_file()}", markup=False
+        f"index costs {'stored' if known else 'measured now, stored'} in {calibration.costs_file()}",
+        markup=False,
     )
     console.print(_costs(costs))
     console.print(_crossovers(costs))
@@ -100,13 +101,9 @@ def _crossovers(costs: Costs) -> Table:
 
 
 def _few_keys(rows: int, probes: float, costs: Costs) -> str:
-    most = 0
-    for keys in range(1, rows + 1):
-        hits = rows / keys
-        load = Load(probes, 1.0, rows, hits, hits, probes / 1024)
-        if scan_ns(load, costs) >= hash_ns(load, costs):
-            break
-        most = keys
+    loads = (Load(probes, 1.0, rows, rows / keys, rows / keys, probes / 1024) for keys in range(1, rows + 1))
+    dearer = (keys for keys, load in enumerate(loads) if scan_ns(load, costs) >= hash_ns(load, costs))
+    most = next(dearer, rows)
     if most == rows:
         return "any number of keys"
     return f"at most {most} keys" if most else "no number of keys"

@@ -48,8 +48,7 @@ def demo(
     """Join generated streams on Spark; kill the job; check the result."""
     from rich.console import Console
 
-    from braided.cli.demo import demo as spark_demo
-    from braided.cli.local_demo import local_demo
+    from braided.cli.demo import local_demo, spark_demo
 
     console = Console(highlight=False, soft_wrap=True)
     if local:
@@ -78,13 +77,12 @@ def explain(
     """Check a job file and say what it does, without starting Spark."""
     from braided.jobs import load
     from braided.query.explain.svg import diagram_svg
+    from braided.view.records import os_errors
 
     loaded = load(job)
     if svg is not None:
-        try:
+        with os_errors(lambda why: InvalidValue(f"--svg {str(svg)!r} cannot be written: {why}")):
             svg.write_text(diagram_svg(loaded.query), encoding="utf-8")
-        except OSError as wrong:
-            raise InvalidValue(f"--svg {str(svg)!r} cannot be written: {wrong.strerror}") from None
     print(loaded.query.diagram() if mermaid else loaded.explain())
 
 

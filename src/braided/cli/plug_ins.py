@@ -36,7 +36,9 @@ class Commands(TyperGroup):
         """Return a command; one of a plug-in only as its line in the help."""
         if cmd_name in self.commands or cmd_name not in plug_ins():
             return super().get_command(ctx, cmd_name)
-        return TyperCommand(cmd_name, help=_summary(plug_ins()[cmd_name]))
+        project = _project(plug_ins()[cmd_name])
+        summary = project.metadata.json.get("summary", "A plug-in")
+        return TyperCommand(cmd_name, help=f"{summary} ({project.name})")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is to run; a plug-in is imported now."""
@@ -67,10 +69,5 @@ def _load(point: EntryPoint) -> Any:
 
 
 def _project(point: EntryPoint) -> Distribution:
-    assert point.dist is not None  # it was found there
+    assert point.dist is not None  # it comes from one
     return point.dist
-
-
-def _summary(point: EntryPoint) -> str:
-    project = _project(point)
-    return f"{project.metadata.json.get('summary', 'A plug-in')} ({project.name})"

@@ -1,4 +1,4 @@
-"""What the index operations cost on this machine: measured once, kept in a file.
+"""What the index operations cost on this machine: measured once, and saved in a file.
 
 The real kernels run over a grid of window sizes and numbers of keys; the costs are the non-negative figures
 that explain the times best, in relative terms. The file's name holds the processor and a digest of the
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import itertools
 import json
@@ -17,10 +16,10 @@ import os
 import platform
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TypeAlias
 
 import numba
 import numpy as np
@@ -29,7 +28,6 @@ import pyarrow as pa
 from braided.engine.kernels import index, tables
 from braided.engine.kernels.hashing import hash_words
 from braided.engine.kernels.pointers import digest
-from braided.engine.kernels.tables import LOOKED, MATCHES, PROBES
 from braided.engine.operators.search import Search
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.index_cost import Costs, Load, hash_terms, scan_terms
@@ -40,23 +38,23 @@ _INSIDE = (0.5, 0.1)  # parts of the stored rows that are inside the time bounds
 _PROBES = 512
 _BLOCKS = (1, 16)
 _REPEATS = 9
-Point: TypeAlias = tuple[tuple[float, ...], float]  # how often each operation was done, nanoseconds
+Point = tuple[tuple[float, ...], float]  # how often each operation was done, nanoseconds
 _SCHEMA = pa.schema([("k", pa.int64())])
 
 
-@functools.cache
+@cache
 def machine_costs() -> Costs:
     """The costs on this machine, from the file if there is one."""
     path = costs_file()
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-        kept = json.loads(path.read_text())
-        if len(kept) == len(dataclasses.fields(Costs)) and all(0 <= float(v) < 1e6 for v in kept.values()):
-            return Costs(**kept)
+        saved = json.loads(path.read_text())
+        if len(saved) == len(dataclasses.fields(Costs)) and all(0 <= float(v) < 1e6 for v in saved.values()):
+            return Costs(**saved)
     return calibrate()
 
 
 def calibrate() -> Costs:
-    """Measure now, and keep it."""
+    """Measure now, and save what was measured."""
     costs = measure()
     path = costs_file()
     with contextlib.suppress(OSError):
@@ -68,7 +66,7 @@ def calibrate() -> Costs:
 
 
 def costs_file() -> Path:
-    """Where this machine's costs are kept: below `BRAIDED_CACHE_DIR`, else the user's cache folder."""
+    """Return where this machine's costs are saved: in `BRAIDED_CACHE_DIR`, else in the user's cache."""
     given = os.environ.get("BRAIDED_CACHE_DIR")
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -80,18 +78,20 @@ def costs_file() -> Path:
 def measure() -> Costs:
     """Run the kernels over the grid."""
     rng = np.random.default_rng(1)
-    hash_: list[Point] = []
-    scan: list[Point] = []
-    call_ns = _call_ns(rng)
+    hashed: list[Point] = []
+    scanned: list[Point] = []
+    empty = Trial(scanned=True)
+    empty.probing.append(random_rows(rng, 1, 1))
+    call_ns = _usual_ns(empty.probe_seconds)  # of the kernel, whatever it does
     for rows, keys, inside, blocks in itertools.product(_ROWS, _KEYS, _INSIDE, _BLOCKS):
-        for scanned, points in ((False, hash_), (True, scan)):
-            trial = Trial(scanned=scanned, bounds_us=round(rows * inside))
+        for points in (hashed, scanned):
+            trial = Trial(scanned=points is scanned, bounds_us=round(rows * inside))
             trial.probed.append(random_rows(rng, rows, keys))
-            seconds = _usual(partial(_probe_seconds, trial, rng, rows, keys, blocks))
+            ns = _usual_ns(partial(_probe_seconds, trial, rng, rows, keys, blocks))
             load = dataclasses.replace(trial.load(), probes=_PROBES, blocks=blocks)
-            terms = scan_terms(load) if scanned else hash_terms(load)[1:]
-            points.append((terms, max(100.0, 1e9 * seconds - call_ns)))
-    return Costs(_insert_ns(rng), *_fit(hash_), *_fit(scan), *_fit(_stores(rng)))
+            terms = scan_terms(load) if points is scanned else hash_terms(load)[1:]
+            points.append((terms, max(100.0, ns - call_ns)))
+    return Costs(_insert_ns(rng), *_fit(hashed), *_fit(scanned), *_fit(_stores(rng)))
 
 
 def _probe_seconds(trial: Trial, rng: np.random.Generator, rows: int, keys: int, blocks: int) -> float:
@@ -100,13 +100,6 @@ def _probe_seconds(trial: Trial, rng: np.random.Generator, rows: int, keys: int,
     times = np.sort(rng.integers(rows // 2, rows, _PROBES))  # among the newer half of what is stored
     trial.probing.append(dataclasses.replace(random_rows(rng, _PROBES, keys), times=times))
     return trial.probe_seconds(start, blocks)
-
-
-def _call_ns(rng: np.random.Generator) -> float:
-    """Calling the kernel at all."""
-    trial = Trial(scanned=True)
-    trial.probing.append(random_rows(rng, 1, 1))
-    return 1e9 * _usual(trial.probe_seconds)
 
 
 class Trial:
@@ -134,31 +127,28 @@ class Trial:
         return time.process_time() - began
 
     def load(self) -> Load:
-        """What the probes met so far."""
-        probes, matches, looked = (int(self.tally[0, 1, n]) for n in (PROBES, MATCHES, LOOKED))
+        """Return what the probes met so far."""
+        probes, matches, looked = (
+            int(self.tally[0, 1, n]) for n in (tables.PROBES, tables.MATCHES, tables.LOOKED)
+        )
         return Load(probes, 0, looked / probes, looked / probes, matches / probes)
 
 
 def random_rows(rng: np.random.Generator, rows: int, keys: int, *, start: int = 0) -> Rows:
     """Rows with random keys, one per unit of time from `start` on."""
     numbers = rng.integers(0, keys, rows)
-    hashes = np.empty(rows, np.int64)
-    hash_words(numbers, hashes)
-    return Rows(pa.record_batch({"k": numbers}), hashes, np.arange(start, start + rows, dtype=np.int64))
+    times = np.arange(start, start + rows, dtype=np.int64)
+    return Rows(pa.record_batch({"k": numbers}), hash_words(numbers), times)
 
 
 def _insert_ns(rng: np.random.Generator) -> float:
     """Linking a row."""
     rows = 4_096
     hashes = random_rows(rng, rows, 1_024).hashes
-    link, head = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
-
-    def linked() -> float:
-        began = time.process_time()
-        index.insert(hashes, link, head, 64 - 12, 0, 0, rows)
-        return time.process_time() - began
-
-    return max(0.1, 1e9 * _usual(linked) / rows)
+    link, head = np.full((2, rows), -1, np.int32)
+    insert = partial(index.insert, hashes, link, head, 64 - 12, 0, 0, rows)
+    ns = _usual_ns(partial(timeit.timeit, insert, timer=time.process_time, number=1))
+    return max(0.1, ns / rows)
 
 
 def _stores(rng: np.random.Generator) -> list[Point]:
@@ -185,25 +175,24 @@ def _stores(rng: np.random.Generator) -> list[Point]:
     return points
 
 
-def _usual(seconds: Callable[[], float]) -> float:
-    """What it usually takes."""
-    return float(np.median([seconds() for _ in range(_REPEATS)]))
+def _usual_ns(seconds: Callable[[], float]) -> float:
+    """Return the median of several measurements."""
+    return 1e9 * float(np.median([seconds() for _ in range(_REPEATS)]))
 
 
 def _fit(points: list[Point]) -> Iterator[float]:
     """Costs per operation with the smallest relative errors; one that would be negative is nothing."""
     terms = np.array([t for t, _ in points]) / np.array([[ns] for _, ns in points])
     used = np.ones(terms.shape[1], np.bool_)
-    costs = np.zeros(terms.shape[1])
     while True:
-        costs[:] = 0
+        costs = np.zeros(len(used))
         costs[used] = np.linalg.lstsq(terms[:, used], np.ones(len(points)), rcond=None)[0]
         if (costs >= 0).all():
             return iter(costs.tolist())
         used &= costs > 0
 
 
-@functools.cache
+@cache
 def _machine() -> str:
     """The processor, and the kernels it runs."""
     processor = platform.processor() or platform.machine()

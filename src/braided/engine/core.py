@@ -1,30 +1,30 @@
 """What one engine holds: operators and sides, streams once their schemas are known, how far time has come.
 
-This is what features may use of their engine (`features.Host`); the loop over it is `engine.Engine`.
+This is what features may use of their engine (they call it `Host`); the loop over it is `engine.Engine`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from braided.engine.calibration import machine_costs
-from braided.engine.features import Arrivals, Feature, Features, Make, Undo, features_of, outlasting
-from braided.engine.intake import Intake, plain_schema
-from braided.engine.operators.layout import Layout, layout_of, output_of
-from braided.engine.operators.results import Made, Results
+from braided.engine.features import Arrivals, Feature, Features, Make, Undo, features_of
+from braided.engine.fields import remember_fields
+from braided.engine.intake import Counters, Intake, plain_schema
+from braided.engine.operators.layout import layout_of, output_of
+from braided.engine.operators.results import Results
 from braided.engine.operators.tree import Tree
-from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
+from braided.engine.sides.side import BOTTOMLESS_US
 from braided.engine.site import Site
-from braided.engine.state import EngineState
-from braided.engine.streams import Counters, StreamState
-from braided.engine.watermark import NONE_US, Watermark
+from braided.engine.watermark import NONE_US, Clock, Watermark
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.choice import policies_for
 from braided.query.bounds import INFINITE_US
+from braided.query.durations import to_us
 from braided.query.errors import UnknownName, did_you_mean
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
@@ -36,15 +36,17 @@ class Core:
     def __init__(self, query: JoinQuery, site: Site, features: Mapping[str, Make]) -> None:
         self.query, self.site = query, site
         policies = site.policies or functools.partial(policies_for, query, machine_costs)
-        self.tree = Tree(query, policies, site.allocate, site.subplan)
-        self.watermark = Watermark(tuple(s.lateness_us for s in query.streams))
-        self.floors_us = [BOTTOMLESS_US] * len(query.streams)
-        self.now_us = self.floors_us
+        self.tree = Tree(query, site, policies)
+        idle_after = tuple(None if s.idle_after is None else to_us(s.idle_after) / 1e6 for s in query.streams)
+        self.watermark = Watermark(tuple(s.lateness_us for s in query.streams), idle_after_s=idle_after)
+        self.clock: Clock | None = None  # as it was recorded with the batch that is processed
+        self.floors_us = [BOTTOMLESS_US] * len(query.streams)  # rows with an earlier time are never found
+        self.now_us = self.floors_us  # the floors of the step that runs
         self.counters = [Counters() for _ in query.streams]
         self.late: list[list[pa.RecordBatch]] = [[] for _ in query.streams]
-        self.streams: list[StreamState | None] = [None] * len(query.streams)
+        self.streams: list[Intake | None] = [None] * len(query.streams)  # once their schemas are known
         self.results = self.batches = 0
-        self.builder: Results | Made | None = None
+        self.builder: Results | None = None
         self.features: Features = features_of(self, features)
 
     def learn(self, schemas: Mapping[str, pa.Schema], undoing: list[Undo] | None = None) -> None:
@@ -60,31 +62,23 @@ class Core:
         self.tree.learn(known)
         root = self.tree.root
         if self.builder is None and output is not None and root.combining is not None:
-            whole = root.root
-            self.builder = (
-                Results(self.query, known, output, root.combining, self.site.owns)
-                if whole
-                else Made(root.combining)
-            )
+            whole = output if root.node == self.query.tree else None
+            self.builder = Results(self.query, known, whole, root.combining, self.site.owns)
         for learn in self.features.of(Feature.learn):
             if (undo := learn()) is not None and undoing is not None:
                 undoing.append(undo)
         for i, layout in enumerate(layouts):
             if layout is not None and self.streams[i] is None and self.joins(i):
-                self.streams[i] = self._stream_state(layout)
+                keys = self.tree.above(layout.stream.name).keys
+                assert keys is not None
+                self.streams[i] = Intake(self.query, layout, keys)
 
-    def remember(self) -> Undo:
-        """What is known now; calling the answer forgets the schemas that were learned since then."""
-        streams, builder, forget = list(self.streams), self.builder, self.tree.remember()
-
-        def unlearn() -> None:
-            self.streams, self.builder = list(streams), builder
-            forget()
-
-        return unlearn
+    def remember(self) -> list[Undo]:
+        """Return what goes back to what is known now, and so forgets schemas learned from here on."""
+        return [remember_fields(self, ("streams", "builder")), *self.tree.remember()]
 
     def number(self, name: str) -> int:
-        """Which stream a name means."""
+        """Return the number of the stream with this name."""
         if name not in self.query.names:
             raise UnknownName(f"no stream {name!r}; {did_you_mean(name, self.query.names)}")
         return self.query.names.index(name)
@@ -95,39 +89,27 @@ class Core:
         return self.builder.schema if self.builder else pa.schema([])
 
     def joins(self, stream: int) -> bool:
-        """Whether a stream's rows arrive here, and not at another engine of the same join."""
+        """Tell whether a stream's rows arrive here, and not at another engine of the same join."""
         return self.query.names[stream] in self.tree.subplan.streams
 
     # what features ask
 
-    def side(self, stream: int) -> SideState | None:
-        """A stream's stored rows, once its schema is known."""
-        state = self.streams[stream]
-        return state.side if state else None
-
-    def intake(self, stream: int) -> Intake | None:
-        """What reads a stream's batches, once its schema is known."""
-        state = self.streams[stream]
-        return state.intake if state else None
-
     def hidden(self, hashes: Int64s) -> Bools | None:
-        """Of which keys rows may be held where sides do not see them; None: of none."""
-        several = [
-            found for hidden in self.features.of(Feature.hidden) if (found := hidden(hashes)) is not None
-        ]
-        return functools.reduce(np.logical_or, several) if several else None
+        """Return, by key, whether a feature may hold rows that sides do not see; None: for no key."""
+        answers = [a for hidden in self.features.of(Feature.hidden) if (a := hidden(hashes)) is not None]
+        return functools.reduce(np.logical_or, answers) if answers else None
 
     def later(self, arrivals: Arrivals) -> Watermark:
         """The watermark once these have been processed."""
-        return self.watermark.after([a.newest_us if a else None for a in arrivals])
+        came = [a is not None and a.came for a in arrivals]
+        return self.watermark.after([a.newest_us if a else None for a in arrivals], self.clock, came)
 
     def oldest_us(self, stream: int) -> int:
         """The oldest time of a stream that is still needed."""
         watermark_us, floor_us = self.watermark.us, self.floors_us[stream]
         retention_us = self.query.bounds.retention_us(stream)
-        if retention_us >= INFINITE_US or watermark_us == NONE_US or not self.query.windowed:
-            return floor_us
-        if self.query.names[stream] in self.retained():
+        unbounded = retention_us >= INFINITE_US or watermark_us == NONE_US or not self.query.windowed
+        if unbounded or self.query.names[stream] in self.retained():
             return floor_us
         return max(floor_us, watermark_us - retention_us)
 
@@ -135,40 +117,23 @@ class Core:
         """The inputs whose rows must not expire."""
         return {node for retains in self.features.of(Feature.retains) for node in retains()}
 
-    def put(self, stream: int, pieces: Sequence[Rows]) -> None:
-        """Put saved rows back into a stream's side, once the newest times are set."""
-        side = self.side(stream)
-        assert side is not None
-        for refill in self.features.of(Feature.refill):
-            pieces = refill(stream, pieces)
-        for rows in pieces:
-            side.append(rows)
-
-    def keep_features(self, state: EngineState) -> None:
-        """Keep the features that a saved state needs, though the query does without."""
-        self.features = outlasting(self, self.features, state)
-
     def expire(self, arrivals: Arrivals | None) -> None:
         """Forget what the watermark has passed; lazily, where the rows to come need room."""
-        for stream, floor_us in zip(self.streams, self.now_us, strict=True):
-            if stream is not None:
-                stream.side.floor_us = floor_us
+        sides = {i: self.tree.sides[n] for i, n in enumerate(self.query.names) if n in self.tree.sides}
+        for i, side in sides.items():
+            side.floor_us = self.now_us[i]
         cut = any(floor_us > BOTTOMLESS_US for floor_us in self.floors_us)
         if cut or (self.query.windowed and self.watermark.us != NONE_US):
             retained = self.retained()
             lazy = self.query.tuning.expiry == "lazy" and not cut
-            for i, stream in enumerate(self.streams):
-                if stream is None or stream.layout.stream.name in retained:
-                    continue
+            for i, side in sides.items():
                 arrival = arrivals[i] if arrivals else None
-                if not lazy or (arrival and stream.side.columns.crowded(len(arrival.rows))):
-                    self.counters[i].expired_rows += stream.side.expire(self.oldest_us(i))
+                due = not lazy or (arrival and side.columns.crowded(len(arrival.rows)))
+                if due and side.name not in retained:
+                    self.counters[i].expired_rows += side.expire(self.oldest_us(i))
             if self.watermark.us != NONE_US:
-                self.tree.expire(self.watermark.us, retained)
+                for source, side in self.tree.intermediates:
+                    if source.node not in retained:
+                        side.expire(self.watermark.us)
         for expire in self.features.of(Feature.expire):
             expire()
-
-    def _stream_state(self, layout: Layout) -> StreamState:
-        keys = self.tree.above(layout.stream.name).keys
-        assert keys is not None
-        return StreamState(layout, Intake(self.query, layout, keys), self.tree.sides[layout.stream.name])

@@ -31,11 +31,11 @@ from braided.engine.core import Core
 from braided.engine.features import Arrivals, Feature, Make, Step, Undo
 from braided.engine.intake import Arrival, Incoming, as_batch, joined_elsewhere
 from braided.engine.operators.mjoin import Positions
-from braided.engine.operators.results import Results
 from braided.engine.operators.tree import Found
 from braided.engine.sides.side import Rows, SideState
 from braided.engine.site import Share, Site
 from braided.engine.stopwatch import Stopwatch
+from braided.engine.watermark import Clock
 from braided.policies.statistics import Statistics
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
@@ -61,24 +61,31 @@ class Engine:
     # a batch
 
     def accept(
-        self, batch: Mapping[str, Any], *, borrow: bool = False, share: Share | None = None, cores: int = 1
+        self,
+        batch: Mapping[str, Any],
+        *,
+        borrow: bool = False,
+        share: Share | None = None,
+        cores: int = 1,
+        clock: Clock | None = None,
     ) -> Arrivals:
-        """Check and judge every part of a batch; only schemas seen for the first time are kept.
+        """Check and judge every part of a batch; only schemas seen for the first time change anything.
 
         A part is a table, or `Incoming` if a sender has counted its rows already. `share` is this engine's
-        of a batch that is spread over several, of which `cores` run at a time.
+        of a batch that is spread over several, of which `cores` run at a time; `clock` is when it came.
         """
-        self.watch = Stopwatch()
+        self.watch, self.core.clock = Stopwatch(), clock
         with self.watch.on("accept"):
             parts = {name: self._read(name, data) for name, data in batch.items()}
-            self._undoing = [self.core.remember()]
-            try:
+            self._undoing = self.core.remember()
+            with self._whole_or_undone():
                 schemas = {n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)}
                 self.core.learn(schemas, self._undoing)
-                return self._admit(self._judge(parts, borrow=borrow), share, cores)
-            except BaseException:
-                self._undo()
-                raise
+                arrivals = self._judge(parts, borrow=borrow)
+                rows = sum(len(a.rows) for a in arrivals if a)
+                for admit in self.core.features.of(Feature.admit):
+                    arrivals = admit(arrivals, share or Share(0, rows, rows), cores)
+            return arrivals
 
     def step(
         self,
@@ -105,15 +112,15 @@ class Engine:
     def make_room(self, arrivals: Arrivals) -> None:
         """Make room in memory, if a batch like this one is to be stored."""
         for make_room in self.core.features.of(Feature.make_room):
-            make_room(sum(_room(a.rows) for a in arrivals if a))
+            make_room(sum(a.rows.batch.nbytes + _ROW_BYTES * len(a.rows) for a in arrivals if a))
 
-    def before(self, *, idle: bool = False, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
+    def before(self, *, idle: bool = False) -> Iterator[Iterator[pa.Table]]:
         """Steps that are due before the next batch: each has results of its own, whole or not at all.
 
         If that batch is `idle`, it brings no rows.
         """
         works = self.core.features.of(Feature.work)
-        yield from self._steps((task for work in works for task in work(idle=idle)), piece_rows)
+        yield from self._steps((task for work in works for task in work(idle=idle)), PIECE_ROWS)
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
         """The results that waited for the end of all streams, in steps like those before a batch."""
@@ -150,20 +157,10 @@ class Engine:
     def _judge(self, parts: Mapping[str, pa.RecordBatch | Incoming], *, borrow: bool) -> Arrivals:
         arrivals: list[Arrival | None] = [None] * len(self.core.streams)
         for name, part in parts.items():
-            if (intake := self.core.intake(i := self.core.number(name))) is not None:
+            if (intake := self.core.streams[i := self.core.number(name)]) is not None:
                 arrivals[i] = intake.read(part, self.core.watermark.us, borrow=borrow)
             else:
-                assert isinstance(part, Incoming)
                 arrivals[i] = joined_elsewhere(part)
-        return arrivals
-
-    def _admit(self, arrivals: Arrivals, share: Share | None, cores: int) -> Arrivals:
-        """Only the rows that features let in."""
-        if share is None:
-            rows = sum(len(a.rows) for a in arrivals if a)
-            share = Share(0, rows, rows)
-        for admit in self.core.features.of(Feature.admit):
-            arrivals = admit(arrivals, share, cores)
         return arrivals
 
     def _run(self, step: Step, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
@@ -178,40 +175,32 @@ class Engine:
             begin(step)
         before = self.tree.start()
         self._undoing += [*features.of(Feature.undo), functools.partial(self.tree.undo, before)]
-        if isinstance(core.builder, Results):
+        if core.builder is not None:
             core.builder.oldest_us.clear()
-        try:
-            step.arriving = {**self._arriving(step.arrivals), **step.handed}
+        with self._whole_or_undone():
+            for name, intake, arrival in zip(self.query.names, core.streams, step.arrivals, strict=True):
+                if intake is not None:
+                    step.arriving[name] = arrival.rows if arrival else intake.empty().rows
+            step.arriving |= step.handed
             for enter in features.of(Feature.enter):
                 enter(step)
-            for table in self.watch.each("probing", self._found(step, piece_rows, eager=eager)):
-                step.found += table.num_rows
+            for table in self.watch.each("probing", self._find(step, piece_rows, eager=eager)):
+                step.results += table.num_rows
                 yield table
-        except BaseException:
-            self._undo()
-            raise
         step.probes = self.probes = self.tree.done(before, step.arriving)
         self._commit(step)
-        if step.complete is not None and isinstance(core.builder, Results):
+        if step.complete is not None and core.builder is not None and core.builder.output is not None:
             yield core.builder.punctuations(step.complete)
 
-    def _arriving(self, arrivals: Arrivals) -> dict[Plan, Rows | None]:
-        """The rows that came, by stream."""
-        return {
-            name: (arrival.rows if arrival else stream.intake.empty().rows) if stream else None
-            for name, stream, arrival in zip(self.query.names, self.core.streams, arrivals, strict=True)
-        }
-
-    def _found(self, step: Step, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
+    def _find(self, step: Step, piece_rows: int, *, eager: bool) -> Iterator[pa.Table]:
         core, hooks = self.core, self.core.features.hooks
         pieces = self.tree.run(step.arriving, core.now_us, piece_rows, hooks)
         for sides, piece in pieces if eager else _gathered(pieces, piece_rows):
             assert core.builder is not None
             table = core.builder.table(sides, piece, core.now_us)
             if table.num_rows:
-                if isinstance(core.builder, Results):
-                    for found in hooks.found:
-                        found(self.tree.root.number, sides, core.builder.latest)
+                for found in hooks.found:
+                    found(self.tree.root.number, sides, core.builder.latest)
                 yield table
 
     def _commit(self, step: Step) -> None:
@@ -221,7 +210,7 @@ class Engine:
                 counters.count(arrival)
                 if arrival.late is not None:
                     late.append(arrival.late)
-        core.results += step.found
+        core.results += step.results
         core.watermark = step.later
         self._undoing = []
         for commit in core.features.of(Feature.commit):
@@ -233,9 +222,15 @@ class Engine:
             for purge in core.features.of(Feature.purge):
                 purge(step)
 
-    def _undo(self) -> None:
-        while self._undoing:
-            self._undoing.pop()()
+    @contextlib.contextmanager
+    def _whole_or_undone(self) -> Iterator[None]:
+        """Take back all that was done, newest first, if the block fails."""
+        try:
+            yield
+        except BaseException:
+            while self._undoing:
+                self._undoing.pop()()
+            raise
 
 
 def _gathered(pieces: Iterator[Found], piece_rows: int) -> Iterator[Found]:
@@ -252,8 +247,3 @@ def _gathered(pieces: Iterator[Found], piece_rows: int) -> Iterator[Found]:
         rows += piece.shape[1]
     if held:
         yield of, np.concatenate(held, axis=1)
-
-
-def _room(rows: Rows) -> int:
-    """About how many bytes rows will take."""
-    return int(rows.batch.nbytes) + _ROW_BYTES * len(rows)

@@ -19,28 +19,30 @@ A batch goes through the hooks like this, and what a feature changes from `enter
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from braided.engine.intake import Arrival, Intake
+from braided.engine.intake import Arrival
 from braided.engine.operators.mjoin import Positions
-from braided.engine.operators.tree import Arriving, Found, Hooks, Tree
+from braided.engine.operators.tree import Arriving, Found, Hooks
 from braided.engine.sides.side import Rows, SideState
 from braided.engine.site import Share, Site
 from braided.engine.state import EngineState
-from braided.engine.streams import Counters
 from braided.engine.watermark import Watermark
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.decisions import Rations, Turn
 from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import Plan
 
+if TYPE_CHECKING:
+    from braided.engine.core import Core
+
 Arrivals: TypeAlias = Sequence[Arrival | None]
 Undo: TypeAlias = Callable[[], None]
+Host: TypeAlias = "Core"  # the engine, as far as a feature may use it
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -55,7 +57,7 @@ class Step:
     work: Any = None  # what a feature wants done in a step of its own
     handed: Mapping[Plan, Rows] = field(default_factory=dict)  # made by other engines in this batch
     arriving: Arriving = field(default_factory=dict)  # what is stored, by input
-    found: int = 0
+    results: int = 0  # rows
     probes: int = 0
     complete: list[pa.Array] | None = None  # keys that the output is told of: nothing more comes of them
 
@@ -76,34 +78,6 @@ class Numbers:
     streams: list[dict[str, Any]]
     intermediates: dict[str, dict[str, Any]]
     reasons: list[str] = field(default_factory=list)
-
-
-class Host(Protocol):
-    """What a feature may use of its engine."""
-
-    query: JoinQuery
-    site: Site
-    tree: Tree
-    watermark: Watermark
-    batches: int
-    counters: list[Counters]
-    floors_us: list[int]  # rows with an earlier time are never found, by stream
-    now_us: list[int]  # the floors of the step that runs
-
-    def side(self, stream: int) -> SideState | None:
-        """A stream's stored rows, once its schema is known."""
-
-    def intake(self, stream: int) -> Intake | None:
-        """What reads a stream's batches, once its schema is known."""
-
-    def oldest_us(self, stream: int) -> int:
-        """The oldest time of a stream that is still needed."""
-
-    def later(self, arrivals: Arrivals) -> Watermark:
-        """The watermark once these have been processed."""
-
-    def hidden(self, hashes: Int64s) -> Bools | None:
-        """Of which keys rows may be held where sides do not see them; None: of none."""
 
 
 class Feature:
@@ -130,7 +104,7 @@ class Feature:
         return ()
 
     def hidden(self, hashes: Int64s) -> Bools | None:
-        """Of which keys, by hash, rows may be held where sides do not see them; None: of none."""
+        """Return, by key, whether this feature may hold rows that sides do not see; None: for no key."""
 
     def expire(self) -> None:
         """Forget what only this feature knows to be past."""
@@ -167,11 +141,11 @@ class Feature:
         """Forget the rows that no row to come can meet."""
 
     def work(self, *, idle: bool) -> Iterator[Any]:
-        """What is due before the next batch, in steps with results of their own."""
+        """Yield what is due before the next batch, one step with results of its own for each."""
         return iter(())
 
     def finish(self) -> Iterator[Any]:
-        """What is left when all streams have ended, in steps with results of their own."""
+        """Yield what is left when all streams have ended, one step with results of its own for each."""
         return iter(())
 
     def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
@@ -189,7 +163,7 @@ class Feature:
 
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:
-        """Whether a saved state needs this feature still, though the query now does without; may raise."""
+        """Tell whether a saved state still needs this feature, though the query does without; may raise."""
         return False
 
     def describe(self, numbers: Numbers) -> None:
@@ -214,15 +188,10 @@ class Features:
         self._overriding = {
             name: tuple(getattr(f, name) for f in self if getattr(type(f), name) is not hook)
             for name, hook in vars(Feature).items()
-            if inspect.isfunction(hook) and not name.startswith("_")
+            if callable(hook) and not name.startswith("_")
         }
-        allow = self.of(Feature.allow)
-        self.hooks = Hooks(
-            self.of(Feature.arrived),
-            self.of(Feature.found),
-            self.of(Feature.owed),
-            allow[0] if allow else None,
-        )
+        allow = next(iter(self.of(Feature.allow)), None)
+        self.hooks = Hooks(self.of(Feature.arrived), self.of(Feature.found), self.of(Feature.owed), allow)
 
     def of(self, hook: Callable[Concatenate[Any, P], R]) -> tuple[Callable[P, R], ...]:
         """Return the functions that override a hook, such as `Feature.admit`, in the features' order."""
@@ -247,16 +216,15 @@ def features_of(host: Host, given: Mapping[str, Make]) -> Features:
 
 def outlasting(host: Host, features: Features, state: EngineState) -> Features:
     """The same, with those that a saved state still needs."""
-    found: list[Feature] = []
+    needed: list[Feature] = []
     for name, kind, _ in _HOMES:
-        feature = features.get(name)
-        if feature is None and state.feature(name) and _class(name, kind).outlasts(state):
-            feature = _class(name, kind)(host)
-        found += [feature] if feature is not None else []
-    return Features(found)
+        if (feature := features.get(name)) is not None:
+            needed.append(feature)
+        elif state.feature(name) and (made := _class(name, kind)).outlasts(state):
+            needed.append(made(host))
+    return Features(needed)
 
 
 def _class(name: str, kind: str) -> type[Feature]:
-    module = importlib.import_module(f"braided.engine.{name}.feature")
-    found: type[Feature] = getattr(module, kind)
-    return found
+    made: type[Feature] = getattr(importlib.import_module(f"braided.engine.{name}.feature"), kind)
+    return made

@@ -17,14 +17,13 @@ import shutil
 import stat
 import weakref
 from pathlib import Path
-from typing import Self
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK  # opening a FIFO does not wait for its other end
 _MOST_BYTES = 1 << 26  # that `read` hands out
 
 
-class Folder:
+class Folder(contextlib.AbstractContextManager["Folder"]):
     """A folder of this user that nobody else may enter, and the files in it."""
 
     def __init__(self, path: Path, parent: int | None = None, *, make: bool = False) -> None:
@@ -48,9 +47,6 @@ class Folder:
             raise OSError(errno.EBADF, "The folder is closed", str(self.path))
         return self._opened
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -59,7 +55,7 @@ class Folder:
         return Folder(self.path / name, self._descriptor, make=make)
 
     def names(self) -> list[str]:
-        """What lies in it."""
+        """List what lies in it."""
         return os.listdir(self._descriptor)
 
     def open(self, name: str, flags: int) -> int:

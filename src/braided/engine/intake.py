@@ -10,8 +10,8 @@ those that cannot join. Both are judged by the same code at the same watermark.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,12 @@ class Arrival:
     keys: Keys | None = None  # of its rows, each once, where streams promise something
     copied_rows: int = 0  # at the end of its rows, which another engine counts
     total_rows: int | None = None  # of the stream in this batch, at all engines together
+    came: bool = False  # whether the stream brought any row in this batch, though it may not join, anywhere
     brought: bool = False  # whether the stream brought any row in this batch, here or elsewhere
 
     @property
     def whole(self) -> bool:
-        """Whether no row was set aside or cannot join."""
+        """Whether every row that came can join: none was late, none had a null."""
         return self.late is None and not self.null_keys and not self.null_times
 
     @property
@@ -69,31 +70,40 @@ class Arrival:
         return len(self.rows) + self.shed_rows
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What a sender counted of one stream, so that the sums over all engines of a join are right."""
+@dataclass
+class Counters:
+    """What one stream has seen since the start."""
 
     rows_in: int = 0
+    late_rows: int = 0
     null_keys: int = 0
     null_times: int = 0
+    shed_rows: int = 0
     punctuations: int = 0
-    newest_us: int | None = None
-    brought: bool = False
-    total_rows: int | None = None
+    copied_rows: int = 0
+    violations: int = 0
+    expired_rows: int = 0
+    purged_rows: int = 0
+
+    def count(self, arrival: Arrival) -> None:
+        """Add what arrived in a batch."""
+        for name, before in vars(self).items():
+            setattr(self, name, before + getattr(arrival, name, 0))
 
 
 @dataclass(frozen=True)
 class Incoming:
     """One stream's part of a batch before it is judged: rows and punctuations apart.
 
-    Of the rows the stored columns are enough, of punctuations the columns that say what they close. Without
-    `counted` the rows are all that the stream brought. The last `copies` of them went to several engines, and
-    another one counts them.
+    Of the rows the stored columns are enough, of punctuations the columns that say what they close. `counted`
+    are fields of an `Arrival` as the sender counted them, so that the sums over all engines of a join are
+    right; without it the rows are all that the stream brought. The last `copies` of them went to several
+    engines, and another one counts them.
     """
 
     rows: pa.RecordBatch | None
     punctuations: pa.RecordBatch | None = None
-    counted: Counted | None = None
+    counted: Mapping[str, Any] = field(default_factory=dict)
     copies: int = 0
 
 
@@ -101,100 +111,91 @@ class Intake:
     """Reads the batches of one stream."""
 
     def __init__(self, query: JoinQuery, layout: Layout, keys: KeyFormat) -> None:
-        self._layout, self._keys, self._windowed = layout, keys, query.windowed
-        window = layout.stream.count_window
-        self._keeps_null_keys = window is not None and window.per == "stream"
-        counts_keys = window is not None and window.per == "key"
-        self._needs_checks = (counts_keys or query.promises) and not keys.exact
+        self.layout, self._keys, self._windowed = layout, keys, query.windowed
+        per = window.per if (window := layout.stream.count_window) else None
+        self._keeps_null_keys = per == "stream"
+        self._needs_checks = (per == "key" or query.promises) and not keys.exact
         self._needs_values = query.emit_punctuations and not keys.exact
-        if layout.stream.upto is not None:
-            check_range(layout, keys)
+        _check_range(layout, keys)
 
     def read(self, part: pa.RecordBatch | Incoming, watermark_us: int, *, borrow: bool) -> Arrival:
-        """Judge and convert one part of a batch; with `borrow` its buffers are kept as they are."""
+        """Judge and convert one part of a batch; with `borrow` its buffers are not copied."""
         if not isinstance(part, Incoming):
-            part = Incoming(*split(self._layout.stream, part))
+            part = Incoming(*split(self.layout.stream, part))
         judged = self.empty()
         if part.rows is not None:
             own = part.rows.num_rows - part.copies
             judged = self._judge(part.rows, watermark_us, own, borrow=borrow)
-        counted = {} if part.counted is None else vars(part.counted)
-        return dataclasses.replace(judged, **{**self._closing(part.punctuations), **counted})
+        return replace(judged, **{**self._closing(part.punctuations), **part.counted})
 
     def _closing(self, punctuations: pa.RecordBatch | None) -> dict[str, Any]:
-        """What punctuations close, as fields of an `Arrival`."""
+        """Read what punctuations close, as fields of an `Arrival`."""
         if punctuations is None or not punctuations.num_rows:
             return {}
-        stream = self._layout.stream
-        names = self._layout.key if stream.upto is None else (stream.upto,)
-        keys = self._some_keys([to_storable(punctuations.column(name)) for name in names])
-        count = {"punctuations": punctuations.num_rows}
-        if stream.upto is None:
-            return {**count, "punctuated": keys}
-        return {**count, "upto": self._keys.largest(keys.hashes) if len(keys) else None}
-
-    def _some_keys(self, columns: list[pa.Array]) -> Keys:
-        valid = valid_keys(columns)
-        if valid is not None:
+        upto = self.layout.stream.upto
+        names = self.layout.key if upto is None else (upto,)
+        columns = [to_storable(punctuations.column(name)) for name in names]
+        if (valid := valid_keys(columns)) is not None:
             columns = [column.filter(pa.array(valid)) for column in columns]
-        checks = self._keys.checks(columns) if self._needs_checks else None
-        return Keys(self._keys.hashes(columns, len(columns[0])), checks, self._values(columns))
+        hashes = self._keys.hashes(columns, len(columns[0]))
+        if upto is not None:
+            largest = self._keys.largest(hashes) if len(hashes) else None
+            return {"punctuations": punctuations.num_rows, "upto": largest}
+        keys = Keys(hashes, self._checks(columns), self._values(columns))
+        return {"punctuations": punctuations.num_rows, "punctuated": keys}
 
     def keys_of(self, rows: Rows) -> Keys:
         """The keys of rows."""
-        return Keys(rows.hashes, rows.checks, self._values([rows.batch.column(k) for k in self._layout.keys]))
+        return Keys(rows.hashes, rows.checks, self._values([rows.batch.column(k) for k in self.layout.keys]))
+
+    def _checks(self, columns: list[pa.Array]) -> Int64s | None:
+        return self._keys.checks(columns) if self._needs_checks else None
 
     def _values(self, columns: list[pa.Array]) -> tuple[pa.Array, ...] | None:
         return tuple(self._keys.comparable(columns)) if self._needs_values else None
 
     def _judge(self, batch: pa.RecordBatch, watermark_us: int, own: int, *, borrow: bool) -> Arrival:
         """Judge rows that are data, the first `own` of which count; columns of punctuations may lack."""
-        columns = [to_storable(batch.column(c)) for c in self._layout.columns]
-        stored = pa.RecordBatch.from_arrays(columns, schema=self._layout.stored_schema)
+        columns = [to_storable(batch.column(c)) for c in self.layout.columns]
+        stored = pa.RecordBatch.from_arrays(columns, schema=self.layout.stored_schema)
         event = self._times(stored)
-        timed = event.valid
-        keyed = valid_keys([stored.column(c) for c in self._layout.joined])
+        keyed = valid_keys([stored.column(c) for c in self.layout.joined])
         late = self._late(event, watermark_us)
-        keep = _both(timed, None if late is None else ~late)
+        keep = _both(event.valid, None if late is None else ~late)
         null_keys = 0 if keyed is None else int((~keyed if keep is None else ~keyed & keep).sum())
-        linked = keyed
-        if not self._keeps_null_keys:
-            keep, linked = _both(keep, keyed), None
+        linked = keyed if self._keeps_null_keys else None
+        keep = keep if self._keeps_null_keys else _both(keep, keyed)
+        us = event.us
+        if keep is not None:
+            stored, us = stored.filter(pa.array(keep)), us[keep]
+            linked = None if linked is None else linked[keep]
         return Arrival(
-            rows=self._rows(stored, event.us, keep, linked, borrow=borrow),
+            rows=self._hashed(stored if borrow else owned(stored), us, linked),
             late=None if late is None else _picked(batch.slice(0, own), late[:own]),
             copied_rows=batch.num_rows - own if keep is None else int(keep[own:].sum()),
             rows_in=own,
             null_keys=null_keys,
-            null_times=0 if timed is None else int((~timed).sum()),
+            null_times=0 if event.valid is None else int((~event.valid).sum()),
             newest_us=event.newest_us,
+            came=batch.num_rows > 0,
             brought=batch.num_rows > 0,
         )
 
     def empty(self) -> Arrival:
-        """No rows at all."""
-        return Arrival(self.stored(no_rows(self._layout.stored_schema)))
+        """Return an arrival without rows."""
+        return Arrival(self.stored(no_rows(self.layout.stored_schema)))
 
     def stored(self, batch: pa.RecordBatch, linked: Bools | None = None) -> Rows:
         """Rows of a batch of stored columns, as a snapshot keeps them."""
         return self._hashed(batch, self._times(batch).us, linked)
 
-    def _rows(
-        self, stored: pa.RecordBatch, event_us: Int64s, keep: Bools | None, linked: Bools | None,
-        *, borrow: bool,
-    ) -> Rows:  # fmt: skip
-        if keep is not None:
-            stored, event_us = stored.filter(pa.array(keep)), event_us[keep]
-            linked = linked[keep] if linked is not None else None
-        return self._hashed(stored if borrow else owned(stored), event_us, linked)
-
     def _hashed(self, stored: pa.RecordBatch, event_us: Int64s, linked: Bools | None) -> Rows:
-        columns = [stored.column(k) for k in self._layout.keys]
-        checks = self._keys.checks(columns) if self._needs_checks else None
-        return Rows(stored, self._keys.hashes(columns, len(event_us)), event_us, linked, checks)
+        columns = [stored.column(k) for k in self.layout.keys]
+        hashes = self._keys.hashes(columns, len(event_us))
+        return Rows(stored, hashes, event_us, linked, self._checks(columns))
 
     def _times(self, batch: pa.RecordBatch) -> times.EventTimes:
-        stream = self._layout.stream
+        stream = self.layout.stream
         if stream.time is None:
             return times.EventTimes(np.zeros(batch.num_rows, np.int64), None, None, None)
         return times.event_times(stream, batch.column(stream.time))
@@ -206,9 +207,10 @@ class Intake:
         return late if event.valid is None else late & event.valid
 
 
-def joined_elsewhere(part: Incoming) -> Arrival:
-    """What an engine learns of a stream whose rows arrive at another engine: its newest time."""
-    return Arrival(_NO_ROWS, newest_us=part.counted.newest_us if part.counted else None)
+def joined_elsewhere(part: pa.RecordBatch | Incoming) -> Arrival:
+    """Return what an engine learns of a stream whose rows arrive at another engine: its newest time."""
+    assert isinstance(part, Incoming)
+    return Arrival(_NO_ROWS, newest_us=part.counted.get("newest_us"))
 
 
 def _picked(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
@@ -229,10 +231,11 @@ def split(stream: Stream, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Rec
     return batch.filter(pc.invert(flagged)), batch.filter(flagged)
 
 
-def check_range(layout: Layout, keys: KeyFormat) -> None:
+def _check_range(layout: Layout, keys: KeyFormat) -> None:
     """Raise if ranges of keys cannot be closed by a column of this type."""
     stream, schema = layout.stream, layout.schema
-    assert stream.upto is not None
+    if stream.upto is None:
+        return
     if not keys.ordered:
         type_ = schema.field(layout.key[0]).type
         raise InvalidType(
@@ -244,25 +247,6 @@ def check_range(layout: Layout, keys: KeyFormat) -> None:
 
 def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBatch:
     """The data as one record batch with the stream's known schema."""
-    table = _as_table(stream, data)
-    if known is not None:
-        table = _with_schema(stream, table, known)
-    if isinstance(table, pa.RecordBatch):
-        return table
-    batches = table.combine_chunks().to_batches()
-    if len(batches) == 1:
-        return batches[0]
-    if not batches:
-        return no_rows(table.schema)
-    return pa.concat_batches(batches)
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Names and types only."""
-    return pa.schema([(f.name, f.type) for f in schema])
-
-
-def _as_table(stream: Stream, data: Any) -> pa.Table | pa.RecordBatch:
     table = data if isinstance(data, pa.Table | pa.RecordBatch) else None
     if table is None and hasattr(data, "__arrow_c_stream__"):
         with contextlib.suppress(pa.ArrowException):
@@ -272,32 +256,36 @@ def _as_table(stream: Stream, data: Any) -> pa.Table | pa.RecordBatch:
             f"stream {stream.name!r}: rows must be a pyarrow Table or RecordBatch, or any data "
             f"frame that exports Arrow; got {type(data).__name__}"
         )
-    for name in table.schema.names:
-        if table.schema.names.count(name) > 1:
-            raise InvalidType(f"stream {stream.name!r}: column {name!r} occurs twice")
-    return table
-
-
-def _with_schema(
-    stream: Stream, table: pa.Table | pa.RecordBatch, known: pa.Schema
-) -> pa.Table | pa.RecordBatch:
-    now = plain_schema(table.schema)
-    if now == known:
+    names = table.schema.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidType(f"stream {stream.name!r}: column {twice!r} occurs twice")
+    if known is not None and plain_schema(table.schema) != known:
+        _check_same_columns(stream, table.schema, known)
+        table = table.select(known.names)
+    if isinstance(table, pa.RecordBatch):
         return table
-    differences = [f"column {n!r} is missing" for n in known.names if n not in now.names] + [
-        f"column {n!r} is new" for n in now.names if n not in known.names
-    ]
-    differences += [
-        f"column {n!r} was {known.field(n).type} and is {now.field(n).type}"
-        for n in known.names
-        if n in now.names and known.field(n).type != now.field(n).type
-    ]
+    batches = table.combine_chunks().to_batches() or [no_rows(table.schema)]
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Names and types only."""
+    return pa.schema([(f.name, f.type) for f in schema])
+
+
+def _check_same_columns(stream: Stream, schema: pa.Schema, known: pa.Schema) -> None:
+    """Raise unless a batch has the columns and types of the first one; their order may differ."""
+    before, now = ({f.name: f.type for f in columns} for columns in (known, schema))
+    differences = [f"column {n!r} is missing" for n in before if n not in now]
+    differences += [f"column {n!r} is new" for n in now if n not in before]
+    both = [n for n in before if n in now and before[n] != now[n]]
+    differences += [f"column {n!r} was {before[n]} and is {now[n]}" for n in both]
     if differences:
         raise InvalidType(
             f"stream {stream.name!r}: this batch has another schema than the first one: "
             f"{'; '.join(differences)}"
         )
-    return table.select(known.names)
 
 
 def _both(a: Bools | None, b: Bools | None) -> Bools | None:

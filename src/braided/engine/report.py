@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from braided.engine.features import Feature, Numbers
 from braided.engine.operators.operator import Operator
-from braided.engine.operators.results import Results
+from braided.engine.sides.side import Reason, SideState
 from braided.policies.statistics import (
     HalfJoinStatistics,
     IntermediateStatistics,
@@ -30,9 +30,7 @@ def statistics(engine: Engine) -> Statistics:
         half_joins={
             (a, b): _half_join(operator, i, j)
             for operator in engine.tree.operators
-            for i, a in enumerate(operator.names)
-            for j, b in enumerate(operator.names)
-            if i != j
+            for (i, a), (j, b) in itertools.permutations(enumerate(operator.names), 2)
         },
     )
 
@@ -53,11 +51,11 @@ def reasons(engine: Engine) -> Iterator[str]:
 
 
 def _counted(engine: Engine) -> Numbers:
-    """What the engine counts itself, and what its features add."""
+    """Collect what the engine counts itself, and what its features add."""
     counted = Numbers(
         _of_join(engine),
-        [_of_stream(engine, i) for i in range(len(engine.query.streams))],
-        {name: dataclasses.asdict(s) for name, s in engine.tree.statistics().items()},
+        [_of_stream(engine, i, name) for i, name in enumerate(engine.query.names)],
+        {source.name: _of_intermediate(side) for source, side in engine.tree.intermediates},
     )
     for describe in engine.core.features.of(Feature.describe):
         describe(counted)
@@ -65,13 +63,13 @@ def _counted(engine: Engine) -> Numbers:
 
 
 def _of_join(engine: Engine) -> dict[str, Any]:
-    operators = engine.tree.operators
+    core, operators = engine.core, engine.tree.operators
     learned = [operator.join.learned for operator in operators]
     plans = [(o.names, decided.plan) for o in operators for decided in o.join.learned.turns]
     return {
-        "results": engine.core.results,
-        "batches": engine.core.batches,
-        "watermark_us": engine.core.watermark.event_us,
+        "results": core.results,
+        "batches": core.batches,
+        "watermark_us": core.watermark.event_us,
         "driver_streams": tuple(names[p.driver] for names, p in plans),
         "probe_orders": {names[p.driver]: tuple(names[s] for s in p.order) for names, p in plans},
         "driver_switches": sum(known.switches for known in learned),
@@ -80,37 +78,34 @@ def _of_join(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _of_stream(engine: Engine, i: int) -> dict[str, Any]:
-    name, side = engine.query.names[i], engine.core.side(i)
-    newest_us = engine.core.watermark.newest_us[i]
-    if not engine.core.joins(i):
+def _of_stream(engine: Engine, i: int, name: str) -> dict[str, Any]:
+    core, side = engine.core, engine.tree.sides.get(name)
+    newest_us = core.watermark.newest_us[i]
+    if not core.joins(i):
         return {"newest_us": newest_us}
     operator = engine.tree.above(name)
     learned, place = operator.join.learned, operator.node.index(name)
+    oldest_us = core.builder.oldest_us.get(name) if core.builder else None  # only with overload
     return {
-        **dataclasses.asdict(engine.core.counters[i]),
+        **vars(core.counters[i]),
         "live_rows": side.live_rows if side else 0,
         "live_bytes": side.nbytes if side else 0,
         "newest_us": newest_us,
-        "staleness_us": _staleness_us(engine, name),
+        "idle": engine.core.watermark.idle[i],
+        "staleness_us": None if oldest_us is None else core.watermark.clock_us - oldest_us,
         "index": "scan" if learned.choices[place].scanned else "hash",
         "index_changes": int(learned.index_changes[place]),
     }
 
 
-def _staleness_us(engine: Engine, stream: str) -> int | None:
-    """How old the latest batch's results were, by its clock; None if there were none, or no overload."""
-    builder = engine.core.builder
-    oldest = builder.oldest_us.get(stream) if isinstance(builder, Results) else None
-    return None if oldest is None else engine.core.watermark.clock_us - oldest
+def _of_intermediate(side: SideState) -> dict[str, Any]:
+    expired_rows = side.forgotten[Reason.EXPIRE] + side.forgotten[Reason.SHED]
+    return {"live_rows": side.rows, "live_bytes": side.nbytes, "expired_rows": expired_rows}
 
 
 def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:
-    allowance = None
     learned = operator.join.learned
-    for decided in learned.turns:
-        plan = decided.plan
-        if plan.driver == i:
-            allowance = None if plan.allowed is None else round(plan.allowed[plan.order.index(j)])
+    plan = next((decided.plan for decided in learned.turns if decided.plan.driver == i), None)
+    allowed = plan.allowed[plan.order.index(j)] if plan and plan.allowed else None
     probes, same_key, matches, *_ = learned.tallies[:, i, j].tolist()
-    return HalfJoinStatistics(probes, matches, allowance, same_key)
+    return HalfJoinStatistics(probes, matches, None if allowed is None else round(allowed), same_key)

@@ -14,20 +14,8 @@ from braided.query.subplans import Subplan
 
 
 @dataclass(frozen=True)
-class Part:
-    """This engine's part of a join that is spread over several: number `number` of `of`."""
-
-    number: int = 0
-    of: int = 1
-
-    def of_budget(self, budget: int) -> int:
-        """An even part; all parts add up to the budget."""
-        return budget * (self.number + 1) // self.of - budget * self.number // self.of
-
-
-@dataclass(frozen=True)
 class Share:
-    """This engine's rows of a batch among all: rows `before`..`upto` of `total`.
+    """One engine's share of what several have: numbers `before`..`upto` of `total`, of rows or of engines.
 
     A row that several engines get counts in each; `different` is how many rows there are (None: `total`).
     """
@@ -43,10 +31,9 @@ class Share:
         return self.different is not None and self.different < self.total
 
     def of_budget(self, budget: int) -> int:
-        """The part of a budget that these rows may use; all shares add up to the budget."""
-        if not self.total:
-            return 0
-        return budget * self.upto // self.total - budget * self.before // self.total
+        """The part of a budget that this share may use; all shares add up to the budget."""
+        total = max(1, self.total)
+        return budget * self.upto // total - budget * self.before // total
 
     @property
     def rows(self) -> int:
@@ -58,17 +45,18 @@ class Share:
 class Site:
     """Where and how an engine runs.
 
-    `allocate` gives the arrays of each side their place. `subplan` names the operators that run here, if not
-    all: results are then the rows that are handed on. `store` takes the rows that a memory budget has no room
-    for (None: files). With `repeatable` nothing runs in the background. With `retried` any attempt at a batch
-    may be the one that counts: rows expire only when the next batch begins, so that the last one can be
-    taken back, and the caller makes room and measures time. `state_windows` say how many rows a side holds
-    between batches, lossy. `policies` gives each operator's policies in place of the query's. `owns` are the
-    times from and before which the oldest row of a result must lie; other results are another engine's.
+    `allocate` gives the arrays of each side their place. `part` is this engine's of a join that is spread
+    over several. `subplan` names the operators that run here, if not all: results are then the rows that are
+    handed on. `store` takes the rows that a memory budget has no room for (None: files). With `repeatable`
+    nothing runs in the background. With `retried` any attempt at a batch may be the one that counts: rows
+    expire only when the next batch begins, so that the last one can be taken back, and the caller makes room
+    and measures time. `state_windows` say how many rows a side holds between batches, lossy. `policies` gives
+    each operator's policies in place of the query's. `owns` are the times from and before which the oldest
+    row of a result must lie; other results are another engine's.
     """
 
     allocate: Callable[[str], Allocate] | None = None
-    part: Part = Part()
+    part: Share = Share(0, 1, 1)
     subplan: Subplan | None = None
     store: Any = None
     clock: Callable[[], float] = time.monotonic

@@ -11,7 +11,7 @@ Numbers are plain JSON. Each feature has its own under `features`, by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,8 +21,9 @@ import pyarrow as pa
 from braided.engine.sides.side import Mark, Rows, SideState
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidValue
+from braided.query.plan_tree import Plan, label
 
-FORMAT = 2
+FORMAT = 3
 _LINKED = pa.field("linked", pa.bool_(), metadata={"braided": "linked"})  # a user's column has none
 
 
@@ -69,9 +70,9 @@ class Held:
 
     @property
     def schema(self) -> pa.Schema:
-        """Stored columns, and behind them which rows have a key, where rows without are kept."""
+        """Stored columns, and behind them which rows have a key, where rows without one are stored."""
         schema = self.side.payload.schema
-        return schema.append(_LINKED) if self.side.counted is not None else schema
+        return schema.append(_LINKED) if self.side.window is not None else schema
 
     @property
     def new(self) -> Sequence[Rows]:
@@ -84,7 +85,7 @@ class Held:
     def batches(self) -> list[pa.RecordBatch]:
         """All rows that have not been forgotten."""
         pieces = [*self.side.contents(), *self.waiting]
-        if self.side.counted is None:
+        if self.side.window is None:
             return [rows.batch for rows in pieces]
         return [
             pa.RecordBatch.from_arrays([*rows.batch.columns, pa.array(_linked(rows))], schema=self.schema)
@@ -115,14 +116,9 @@ class EngineState:
         self.numbers.setdefault("features", {})[name] = dict(numbers)
 
 
-def rows_of_stream(name: str) -> str:
-    """The part with a stream's rows."""
-    return f"stream/{name}/rows"
-
-
-def rows_of_intermediate(name: str) -> str:
-    """The part with an intermediate's rows."""
-    return f"intermediate/{name}/rows"
+def rows_of(node: Plan) -> str:
+    """The part with the rows of a stream or an intermediate."""
+    return f"{'stream' if isinstance(node, str) else 'intermediate'}/{label(node)}/rows"
 
 
 def linked_rows(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Bools | None]:
@@ -142,13 +138,12 @@ def put_arrays(state: EngineState, prefix: str, arrays: Mapping[str, Int64s]) ->
 
 
 def get_arrays(state: EngineState, prefix: str) -> dict[str, Int64s]:
-    """What `put_arrays` saved."""
-    found: dict[str, Int64s] = {}
-    for batch in state.part(prefix).batches:
-        lists = batch.column(1)
-        names: Iterable[str] = batch.column(0).to_pylist()
-        found |= {name: np.array(lists[i].values.to_numpy()) for i, name in enumerate(names)}
-    return found
+    """Return what `put_arrays` saved."""
+    return {
+        name: np.array(numbers.values.to_numpy())
+        for batch in state.part(prefix).batches
+        for name, numbers in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
+    }
 
 
 def _linked(rows: Rows) -> Bools:

@@ -1,11 +1,11 @@
 """How far event time has come: below the watermark no row is accepted any more.
 
-The watermark is the smallest, over the streams, of (largest time in earlier batches - lateness). It moves only
-between batches, and never falls, whatever a restart changes. A stream that never brought a row holds it back;
-`at_end` lifts it for good.
+The watermark is the smallest, over the streams, of (largest time in earlier batches - lateness). It moves
+only between batches, and never falls, whatever a restart changes. A stream that never brought a row holds it
+back; `at_end` lifts it for good.
 
-A stream with `idle_after` that has brought no row for so long, by the recorded clock, holds it no more until it
-brings one. Only time within one run counts: an outage is no idleness. If all streams are idle it stays.
+A stream with `idle_after` that has brought no row for so long, by the recorded clock, holds it no more until
+it brings one. Only time within one run counts: an outage is no idleness. If all streams are idle it stays.
 
 >>> start = Watermark((0, 0), idle_after_s=(None, 60))
 >>> both = start.after([10, 4], Clock(1000, run=1), [True, True])
@@ -60,8 +60,7 @@ class Watermark:
         """The watermark; `NONE_US` until every stream has brought a row, or is idle."""
         if self.ended:
             return END_US
-        event_us = self.event_us
-        return NONE_US if event_us is None else event_us
+        return NONE_US if (event_us := self.event_us) is None else event_us
 
     @property
     def event_us(self) -> int | None:
@@ -123,7 +122,7 @@ class Watermark:
         }
 
     def load(self, newest_us: Sequence[int | None], saved: dict[str, Any]) -> Watermark:
-        """Go on from there; what streams may be late by, and when they are idle, is as it is asked for now."""
+        """Go on from there; lateness, and when streams are idle, are as they are asked for now."""
         floor_us = NONE_US if saved["floor_us"] is None else saved["floor_us"]
         return dataclasses.replace(
             self,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from braided.jobs.definitions import LateSink, Sink, Source
+from braided.jobs.definitions import End, LateSink, Source
 from braided.jobs.formats import FORMATS, REPEATABLE, Needs, format_of
 from braided.jobs.paths import same_place, shared
 from braided.jobs.problems import Place, Problem, called
@@ -16,43 +16,48 @@ from braided.query.join_query import JoinQuery
 
 Complaint: TypeAlias = tuple[str, str]  # the key it is about, or "", and a sentence
 _MOST_BUCKETS = 1024
-_TRIGGERS = {"availablenow": "available now", "once": "once"}
+_TRIGGERS = {"available now": {"availableNow": True}, "once": {"once": True}}
 
 
 def problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     """All that is wrong between parts that are right by themselves; what is wrong by itself is None."""
-    sources = options.get("sources")
-    read = {n: s for n, s in sources.items() if isinstance(s, Source)} if isinstance(sources, dict) else {}
-    for name, source in read.items():
-        yield from _problems(("sources", name), _source(source))
-        yield from _problems(("sources", name, "replay"), _replay(source))
-    if isinstance(options.get("query"), JoinQuery) and isinstance(sources, dict):
-        yield from _each_stream(options["query"], sources)
-    sink = options.get("sink")
-    if isinstance(sink, Sink):
-        yield from _sinks(sink, read)
-        yield from _checkpoint(options.get("checkpoint"), sink, read)
-    yield from _trigger(options.get("trigger"), read)
-    yield from _buckets(options.get("buckets"))
-    settings = options.get("spark")
-    for key in settings if isinstance(settings, Mapping) else ():
-        if not key.startswith("spark."):
-            yield Problem(("spark", key), f"spark: settings begin with 'spark.'; got {key!r}")
+    for at, complaints in _parts(options):
+        for key, sentence in complaints:
+            yield Problem((*at, key) if key else at, f"{called(at)}: {sentence}")
 
 
-def _problems(at: Place, complaints: Iterable[Complaint]) -> Iterator[Problem]:
-    for key, sentence in complaints:
-        yield Problem((*at, key) if key else at, f"{called(at)}: {sentence}")
+def _parts(options: Mapping[str, Any]) -> Iterator[tuple[Place, Iterator[Complaint]]]:
+    """The parts of a job, by their places, with what is wrong with each."""
+    query, named, sink = (options.get(name) for name in ("query", "sources", "sink"))
+    sources = {name: source for name, source in (named or {}).items() if source is not None}
+    paths = {f"sources.{name}": source.path for name, source in sources.items()}
+    for name, source in sources.items():
+        yield ("sources", name), _source(source)
+        yield ("sources", name, "replay"), _replay(source)
+    if query is not None and named is not None:
+        yield ("sources",), _each_stream(query, named)
+    if sink is not None:
+        paths["sink"] = sink.path
+        yield ("sink",), _sink(sink, sources, beside=sink.late)
+        if sink.late is not None:
+            paths["sink.late"] = sink.late.path
+            yield ("sink", "late"), _sink(sink.late, sources, beside=sink)
+            yield ("sink", "late"), _taken(sink.late.path, {"sink": sink.path}, "path")
+    yield ("checkpoint",), _taken(options.get("checkpoint"), paths)
+    yield ("trigger",), _trigger(options.get("trigger"), sources)
+    yield ("buckets",), _buckets(options.get("buckets"))
+    yield ("spark",), _settings(options.get("spark") or {})
 
 
 def trigger(text: str | None) -> dict[str, Any]:
     """Return the arguments of Spark's `trigger`; empty: batches follow each other at once."""
     if text is None:
         return {}
-    word = _TRIGGERS.get(re.sub(r"[\s_-]", "", text).lower())
-    if word is not None:
-        return {"availableNow": True} if word == "available now" else {"once": True}
-    us = to_us(text.strip().removeprefix("every "), owner="trigger")
+    words = {re.sub(r"\s", "", name): options for name, options in _TRIGGERS.items()}
+    word = re.sub(r"[\s_-]", "", text).lower()
+    if word in words:
+        return dict(words[word])
+    us = to_us(text.strip().removeprefix("every "), owner="it")
     return {"processingTime": to_text(max(us, 1000))}
 
 
@@ -65,14 +70,13 @@ def in_words(options: Mapping[str, Any]) -> str:
     return "what is there now, then it ends" if "availableNow" in options else "one batch, then it ends"
 
 
-def _each_stream(query: JoinQuery, sources: Mapping[str, Any]) -> Iterator[Problem]:
+def _each_stream(query: JoinQuery, sources: Mapping[str, Any]) -> Iterator[Complaint]:
     for name in query.names:
         if name not in sources:
-            yield Problem(("sources",), f"sources: stream {name!r} has none; say where its rows come from")
+            yield "", f"stream {name!r} has none; say where its rows come from"
     for name in sources:
         if name not in query.names:
-            hint = did_you_mean(name, query.names)
-            yield Problem(("sources", name), f"sources: the query has no stream {name!r}; {hint}")
+            yield name, f"the query has no stream {name!r}; {did_you_mean(name, query.names)}"
 
 
 def _source(source: Source) -> Iterator[Complaint]:
@@ -89,44 +93,29 @@ def _source(source: Source) -> Iterator[Complaint]:
 
 
 def _replay(source: Source) -> Iterator[Complaint]:
+    if source.replay is None:
+        return
     form = format_of(source.format)
-    given = {k: v for k, v in vars(source.replay).items() if v is not None} if source.replay else {}
-    if form.files and not form.paced and "rows_per_second" in given:
+    given = {name: value for name, value in vars(source.replay).items() if value is not None}
+    if form.data_source is not None and "rows_per_second" in given:
         yield "", f"{form.name!r} cannot be replayed by rows_per_second; give files"
-    elif source.replay and form.name in FORMATS and not form.files:
+    elif form.name in FORMATS and not form.files:
         yield "", f"only files are replayed; limit {form.name!r} by its options"
-    if source.replay and len(given) != 1:
+    if len(given) != 1:
         yield "", "give files or rows_per_second" + (", not both" if given else "")
     for name, value in given.items():
         if value <= 0:
             yield name, f"{name} must be above zero; got {value}"
 
 
-def _needs(needs: Needs, end: Source | Sink | LateSink) -> Iterator[Complaint]:
+def _needs(needs: Needs, end: End) -> Iterator[Complaint]:
     for names, words in needs:
         if not any(name in end.options for name in names):
             yield "", f"{end.format} needs options: {names[0]}, {words}"
 
 
-def _sinks(sink: Sink, sources: Mapping[str, Source]) -> Iterator[Problem]:
-    ends: dict[Place, Sink | LateSink] = {("sink",): sink}
-    if isinstance(sink.late, LateSink):
-        ends["sink", "late"] = sink.late
-        if sink.path is not None and sink.late.path is not None and same_place(sink.path, sink.late.path):
-            yield Problem(("sink", "late", "path"), "sink.late: results have this path already; name another")
-    for at, end in ends.items():
-        twice = _repeatable(end) if len(ends) > 1 else ()
-        yield from _problems(at, (*_sink(end), *twice, *_circular(end, sources)))
-
-
-def _circular(end: Sink | LateSink, sources: Mapping[str, Source]) -> Iterator[Complaint]:
-    for name, source in sources.items():
-        if same := shared(source, end):
-            what = f"{same[1]} is, holds or lies in what sources.{name} reads"
-            yield same[0], f"{what}: the job would read what it wrote; name another"
-
-
-def _sink(sink: Sink | LateSink) -> Iterator[Complaint]:
+def _sink(sink: LateSink, sources: Mapping[str, Source], beside: LateSink | None) -> Iterator[Complaint]:
+    """What is wrong with a sink; with another `beside` it a batch may be written twice."""
     form = format_of(sink.format)
     if sink.path and sink.table:
         yield "table", "give path or table, not both"
@@ -136,47 +125,40 @@ def _sink(sink: Sink | LateSink) -> Iterator[Complaint]:
         key = "path" if sink.path else "table"
         yield key, f"the format {form.name!r} has no {key}; leave it out"
     yield from _needs(form.sink_needs, sink)
-
-
-def _repeatable(end: Sink | LateSink) -> Iterator[Complaint]:
     with_late = "with a sink for late rows a"
-    if not format_of(end.format).repeatable:
-        twice = f"{with_late} batch may be written twice after a failure, and the format {end.format!r}"
+    if beside is not None and not form.repeatable:
+        twice = f"{with_late} batch may be written twice after a failure, and the format {form.name!r}"
         yield "format", f"{twice} would then hold rows twice; use one of {', '.join(REPEATABLE)}"
-    elif end.table is not None and end.format != "delta":
+    elif beside is not None and sink.table is not None and form.name != "delta":
         yield "table", f"{with_late} table must be of format 'delta'"
+    for name, source in sources.items():
+        if same := shared(source, sink):
+            what = f"{same[1]} is, holds or lies in what sources.{name} reads"
+            yield same[0], f"{what}: the job would read what it wrote; name another"
 
 
-def _checkpoint(checkpoint: object, sink: Sink, sources: Mapping[str, Source]) -> Iterator[Problem]:
-    late = sink.late.path if isinstance(sink.late, LateSink) else None
-    ends = [("a sink", sink.path), ("a sink", late)]
-    ends += [(f"sources.{name}", source.path) for name, source in sources.items()]
-    for owner, path in ends:
-        if path is not None and isinstance(checkpoint, str) and same_place(path, checkpoint):
-            yield Problem(("checkpoint",), f"checkpoint: {owner} has this path already; name another folder")
+def _taken(path: str | None, paths: Mapping[str, str | None], key: str = "") -> Iterator[Complaint]:
+    for owner, other in paths.items():
+        if path is not None and other is not None and same_place(path, other):
+            yield key, f"{owner} has this path already; name another folder"
 
 
-def _trigger(text: object, sources: Mapping[str, Source]) -> Iterator[Problem]:
-    if isinstance(text, str):
-        try:
-            trigger(text)
-        except BraidedError as wrong:
-            hint = did_you_mean(text, _TRIGGERS.values())
-            also = hint if hint.startswith("did you mean") else "or 'available now', or 'once'"
-            yield Problem(("trigger",), f"{wrong}; {also}")
+def _trigger(text: str | None, sources: Mapping[str, Source]) -> Iterator[Complaint]:
+    try:
+        trigger(text)
+    except BraidedError as wrong:
+        yield "", f"{wrong}; {did_you_mean(text, _TRIGGERS).replace('known:', 'or one of')}"
     for name, source in sources.items():
         if text is not None and source.replay and source.replay.rows_per_second is not None:
-            yield Problem(
-                ("trigger",),
-                f"trigger: sources.{name}.replay.rows_per_second sets the trigger; leave one of them out",
-            )
+            yield "", f"sources.{name}.replay.rows_per_second sets the trigger; leave one of them out"
 
 
-def _buckets(buckets: object) -> Iterator[Problem]:
-    if not isinstance(buckets, int) or isinstance(buckets, bool):
-        return
-    if not 1 <= buckets <= _MOST_BUCKETS or buckets & (buckets - 1):
-        yield Problem(
-            ("buckets",),
-            f"buckets must be a power of two from 1 to {_MOST_BUCKETS}, such as 8; got {buckets}",
-        )
+def _buckets(buckets: int | None) -> Iterator[Complaint]:
+    if buckets is not None and (not 1 <= buckets <= _MOST_BUCKETS or buckets & (buckets - 1)):
+        yield "", f"it must be a power of two from 1 to {_MOST_BUCKETS}, such as 8; got {buckets}"
+
+
+def _settings(settings: Mapping[str, Any]) -> Iterator[Complaint]:
+    for key in settings:
+        if not key.startswith("spark."):
+            yield key, f"settings begin with 'spark.'; got {key!r}"

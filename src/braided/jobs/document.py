@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from braided.jobs.problems import JobError, Place, Problem
+from braided.jobs.problems import JobError, Place, Problem, Problems
 from braided.query.errors import BraidedError, InvalidValue, did_you_mean
 
 try:
@@ -26,11 +26,9 @@ except ImportError:
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TAG = "tag:yaml.org,2002:"
-_MERGE = "<<"
 _MOST_BYTES = 1_000_000
 _MOST_VALUES = 20_000
 _MOST_DIGITS = 40
-_TRUTHS = {"true": True, "false": False}
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -63,10 +61,37 @@ class Document:
             at = at[:-1]
         return self.lines.get(at, 1)
 
+    def sentence(self, at: Place, message: str) -> str:
+        """A message about a value, after its file and line."""
+        return f"{self.name}:{self.line(at)}: {message}"
+
+    def refuse(self, problems: Iterable[Problem]) -> None:
+        """Raise if there are problems: all of them, in the order of the file."""
+        ordered = sorted(problems, key=lambda problem: self.line(problem.at))
+        lines = dict.fromkeys(self.sentence(p.at, " ".join(p.message.splitlines())) for p in ordered)
+        if lines:
+            head = f"{self.name} has {len(lines)} problems:\n" if len(lines) > 1 else ""
+            raise JobError(head + "\n".join(lines))
+
 
 def read_document(path: Path, environment: Mapping[str, str] | None = None) -> Document:
     """Read the document in a file; what is not YAML raises, with line and column."""
-    return parse(_text(path), str(path), environment)
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise InvalidValue(f"{str(path)!r} has more than {_MOST_BYTES:,} bytes; a job file is YAML")
+        return parse(content.decode("utf-8-sig"), str(path), environment)
+    except FileNotFoundError:
+        beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, beside) if beside else "`braided init` writes an example"
+        raise InvalidValue(f"there is no job file {str(path)!r}; {hint}") from None
+    except IsADirectoryError:
+        raise InvalidValue(f"{str(path)!r} is a folder; name a job file in it") from None
+    except UnicodeDecodeError:
+        raise InvalidValue(f"{str(path)!r} is no text in UTF-8; a job file is YAML") from None
+    except OSError as wrong:
+        raise InvalidValue(f"{str(path)!r} cannot be read: {wrong.strerror}") from None
 
 
 def parse(text: str, name: str, environment: Mapping[str, str] | None = None) -> Document:
@@ -82,25 +107,6 @@ def parse(text: str, name: str, environment: Mapping[str, str] | None = None) ->
     except RecursionError:
         raise JobError(f"{name}: it is nested too deeply, or holds itself by an alias") from None
     return Document(name, data, reader.lines, tuple(reader.problems))
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise InvalidValue(f"{str(path)!r} has more than {_MOST_BYTES:,} bytes; a job file is YAML")
-        return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        beside = sorted(p.name for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, beside) if beside else "`braided init` writes an example"
-        raise InvalidValue(f"there is no job file {str(path)!r}; {hint}") from None
-    except IsADirectoryError:
-        raise InvalidValue(f"{str(path)!r} is a folder; name a job file in it") from None
-    except UnicodeDecodeError:
-        raise InvalidValue(f"{str(path)!r} is no text in UTF-8; a job file is YAML") from None
-    except OSError as wrong:
-        raise InvalidValue(f"{str(path)!r} cannot be read: {wrong.strerror}") from None
 
 
 def _described(wrong: yaml.MarkedYAMLError, name: str) -> str:
@@ -123,14 +129,16 @@ class _Reader:
     name: str
     environment: Mapping[str, str]
     lines: dict[Place, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: Problems = field(default_factory=Problems)
     values: int = 0
 
     def read(self, node: yaml.Node, at: Place) -> Any:
         self._count(node)
         self.lines.setdefault(at, node.start_mark.line + 1)
-        if not isinstance(node, yaml.ScalarNode) and node.tag not in (_TAG + "map", _TAG + "seq"):
-            self._refuse_tag(node, at)
+        known = _SCALARS if isinstance(node, yaml.ScalarNode) else ("map", "seq")
+        if node.tag.removeprefix(_TAG) not in known:
+            tag = node.tag.replace(_TAG, "!!", 1)
+            self.problems.add(at, f"the tag {tag} has no meaning here; leave it out")
         if isinstance(node, yaml.MappingNode):
             return {key: self.read(value, (*at, key)) for key, value in self._entries(node, at)}
         if isinstance(node, yaml.SequenceNode):
@@ -146,29 +154,24 @@ class _Reader:
                 "leave out aliases of aliases"
             )
 
-    def _complain(self, at: Place, message: str) -> None:
-        self.problems.append(Problem(at, message))
-
-    def _refuse_tag(self, node: yaml.Node, at: Place) -> None:
-        self._complain(at, f"the tag {node.tag.replace(_TAG, '!!', 1)} has no meaning here; leave it out")
-
     def _entries(self, node: yaml.MappingNode, at: Place) -> Iterator[tuple[str, yaml.Node]]:
         """Keys and values; a key that is there wins over one of a merged mapping (`<<: *name`)."""
         merged: dict[str, yaml.Node] = {}
         own: dict[str, tuple[int, yaml.Node]] = {}
         for key, value in node.value:
             self._count(key)
-            name, line = key.value if isinstance(key, yaml.ScalarNode) else None, key.start_mark.line + 1
-            if name is None:
-                self._complain(at, "a key must be a word or a text")
-            elif name == _MERGE:
+            name, line = key.value, key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                self.problems.add(at, "a key must be a word or a text")
+            elif name == "<<":
                 for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     if isinstance(one, yaml.MappingNode):
                         merged = dict(self._entries(one, at)) | merged
             elif name in own:
-                self.lines[*at, name, "again"] = line
-                twice = f"{name!r} is given twice, in lines {own[name][0]} and {line}; leave one out"
-                self._complain((*at, name, "again"), twice)
+                again = (*at, name, "again")
+                self.lines[again] = line
+                lines = f"in lines {own[name][0]} and {line}"
+                self.problems.add(again, f"{name!r} is given twice, {lines}; leave one out")
             else:
                 own[name] = (line, value)
         yield from ((name, value) for name, value in merged.items() if name not in own)
@@ -180,17 +183,16 @@ class _Reader:
         text, tag = self._filled(node.value, at), node.tag
         if text != node.value and node.style is None:
             tag = _Loader("").resolve(yaml.ScalarNode, text, (True, False))
-        read = _SCALARS.get(tag.removeprefix(_TAG))
-        if read is None:
-            self._refuse_tag(node, at)
-            return text
+        read = _SCALARS.get(tag.removeprefix(_TAG), str)
         if read is _whole and len(text) > _MOST_DIGITS:
-            self._complain(at, f"a number of {len(text):,} digits is too long; give at most {_MOST_DIGITS}")
+            self.problems.add(
+                at, f"a number of {len(text):,} digits is too long; give at most {_MOST_DIGITS}"
+            )
             return 0
         try:
             return read(text)
         except (ValueError, KeyError):  # a tag that does not fit: !!int abc
-            self._complain(at, f"{text!r} cannot be read as {tag.replace(_TAG, '!!')}")
+            self.problems.add(at, f"{text!r} cannot be read as {tag.replace(_TAG, '!!')}")
             return text
 
     def _filled(self, text: str, at: Place) -> str:
@@ -200,11 +202,10 @@ class _Reader:
             name, default = match.groups()
             if name is None:
                 return "${"
-            value = self.environment.get(name) or default
-            if value is None and name not in self.environment:
-                unset = f"the environment variable {name} is not set"
-                self._complain(at, f"{unset}; set it, or give a default: ${{{name}:-...}}")
-            return value or ""
+            if default is None and name not in self.environment:
+                remedy = f"set it, or give a default: ${{{name}:-...}}"
+                self.problems.add(at, f"the environment variable {name} is not set; {remedy}")
+            return self.environment.get(name) or default or ""
 
         return _VARIABLE.sub(fill, text)
 
@@ -216,7 +217,7 @@ def _whole(text: str) -> int:
 _SCALARS: dict[str, Callable[[str], Any]] = {
     "str": str,
     "null": lambda _: None,
-    "bool": lambda text: _TRUTHS[text.lower()],
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
     "int": _whole,
     "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
 }

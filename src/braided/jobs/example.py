@@ -11,6 +11,7 @@ from pyarrow import csv
 from braided.jobs.definitions import SCHEMA_FILE
 from braided.query.errors import InvalidValue
 from braided.testing.samples import shop
+from braided.view.records import os_errors
 
 _ORDERS, _FILES = 300, 3
 _WRITTEN = 1_767_225_600
@@ -27,15 +28,13 @@ def write_example(path: Path) -> Path:
     for taken in (job, data):
         if taken.exists():
             raise InvalidValue(f"{str(taken)!r} is there already, and is left as it is; name another place")
-    try:
+    with os_errors(lambda why: InvalidValue(f"{str(job.parent)!r} cannot be written: {why}")):
         job.parent.mkdir(parents=True, exist_ok=True)
         for name, table in shop.tables(_ORDERS).items():
             late = table.slice(0, 1 if name == "payments" else 0)  # the first one comes again
             _write(data / name, pa.concat_tables([table, late]))
         (job.parent / SCHEMA_FILE.name).write_bytes(SCHEMA_FILE.read_bytes())
         job.write_text(_EXAMPLE.read_text(encoding="utf-8").replace("job.yaml", job.name), encoding="utf-8")
-    except OSError as wrong:
-        raise InvalidValue(f"{str(wrong.filename)!r} cannot be written: {wrong.strerror}") from None
     return job
 
 

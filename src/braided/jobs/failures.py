@@ -16,6 +16,8 @@ _OURS = re.compile(r"braided\.query\.errors\.\w+: ([^\n]+)")
 _CODES = re.compile(r"\[[A-Z][A-Z_.0-9]+\] |[.;]? *SQLSTATE: \w+")
 # what was raised and what it says: "Caused by: java.io.IOException: no room"
 _RAISED = re.compile(r"^(?:: |Caused by: )?[a-z]\w*(?:\.[\w$]+)+: (.+)$", re.MULTILINE)
+_LAST = re.compile(r'^Exception in thread "main" [\w.$]+: (.+)$|^(?:Error: )?(Invalid .+)$', re.MULTILINE)
+_UNKNOWN = re.compile(r"[Ff](?:ailed to|ail to)? ?find (?:the )?data source: ?`?([\w.-]+?)`?\.?\s")
 _EMPTY = re.compile(r"An exception was raised by the Python Proxy|An error occurred while calling ")
 _VAGUE = re.compile(r"Encountered error while reading file|Error while instantiating|Job aborted|Task failed")
 
@@ -36,10 +38,8 @@ def named(job: Job, *at: str) -> Iterator[None]:
 
 def missing_format(wrong: Exception) -> str | None:
     """The format that Spark does not find."""
-    found = re.search(
-        r"[Ff](?:ailed to|ail to)? ?find (?:the )?data source: ?`?([\w.-]+?)`?\.?\s", f"{wrong} "
-    )
-    return found[1] if found else None
+    match = _UNKNOWN.search(f"{wrong} ")
+    return match[1] if match else None
 
 
 def _how_to_get(format_: str, end: str) -> str:
@@ -102,7 +102,5 @@ def last_words(log: str) -> str | None:
     """Why a Java that has ended says it did, in the words of what it printed."""
     if "UnsupportedClassVersionError" in log:
         return "this Java is too old, it needs 17 or newer"
-    found = re.search(
-        r'^Exception in thread "main" [\w.$]+: (.+)$|^(?:Error: )?(Invalid .+)$', log, re.MULTILINE
-    )
-    return (found[1] or found[2]).strip().rstrip(".") if found else None
+    match = _LAST.search(log)
+    return (match[1] or match[2]).strip().rstrip(".") if match else None

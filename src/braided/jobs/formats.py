@@ -6,6 +6,7 @@ from it. A format that has no entry is left to Spark, with whatever options the 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,9 +19,9 @@ class Format:
 
     `files` are files in a folder. `place` says what stands where others have a path, if it has none.
     `schema` is "given" if a source must have one, "own" if it has its own, "seen" if files tell it.
-    `paced` sources can be replayed by rows a second. `repeatable` sinks hold a batch that is written twice
-    once. `package` is what Spark needs to know the format, `data_source` the class in `braided.spark` that is
-    registered for it.
+    `repeatable` sinks hold a batch that is written twice once. `package` is what Spark needs to know the
+    format, `data_source` the class in `braided.spark` that is registered for it (it only streams, so its rows
+    cannot be counted before).
     """
 
     name: str
@@ -29,7 +30,6 @@ class Format:
     files: bool = False
     place: str | None = None
     schema: Literal["any", "given", "own", "seen"] = "any"
-    paced: bool = False
     repeatable: bool = False
     source_needs: Needs = ()
     sink_needs: Needs = ()
@@ -37,34 +37,23 @@ class Format:
     data_source: str | None = None
 
 
-def _files(name: str, *, seen: bool = True, package: str | None = None, sink: bool = True) -> Format:
-    return Format(
-        name=name, files=True, schema="seen" if seen else "any", paced=True, repeatable=True,
-        package=package, sink=sink,
-    )  # fmt: skip
-
-
+_files = functools.partial(Format, files=True, schema="seen", repeatable=True)
 _SERVERS = (("kafka.bootstrap.servers",), "such as localhost:9092")
+_TOPICS = "the topics, with commas between"
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        _files("parquet"),
-        _files("json"),
-        _files("csv"),
-        _files("orc"),
-        _files("text", seen=False),
-        _files("avro", package="org.apache.spark:spark-avro_2.13:{spark}"),
-        _files("xml", sink=False),
+        *(_files(name=name) for name in ("parquet", "json", "csv", "orc")),
+        _files(name="text", schema="any"),
+        _files(name="avro", package="org.apache.spark:spark-avro_2.13:{spark}"),
+        _files(name="xml", sink=False),
         Format(
             name="kafka",
             place="name its topics: options: subscribe",
             schema="own",
             repeatable=True,
-            source_needs=(
-                _SERVERS,
-                (("subscribe", "subscribePattern", "assign"), "the topics, with commas between"),
-            ),
-            sink_needs=(_SERVERS, (("topic",), "the topics, with commas between")),
+            source_needs=(_SERVERS, (("subscribe", "subscribePattern", "assign"), _TOPICS)),
+            sink_needs=(_SERVERS, (("topic",), _TOPICS)),
             package="org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
         ),
         Format(name="delta", repeatable=True, package="io.delta:delta-spark_2.13:<version>"),

@@ -7,31 +7,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from braided.jobs import checks, columns
-from braided.jobs.definitions import JobFile, LateSink, Options, Sink, Source
+from braided.jobs import checks
+from braided.jobs.definitions import End, JobFile, LateSink, Sink, Source
 from braided.jobs.document import Document, read_document
 from braided.jobs.paths import located
-from braided.jobs.problems import refuse
-from braided.jobs.queries import place_of, read_query
-from braided.jobs.shapes import Problems, read_options
-from braided.query.errors import BraidedError, InvalidValue
-from braided.query.join_query import JoinQuery
+from braided.jobs.problems import JobError, Problems
+from braided.jobs.queries import missing_columns
+from braided.jobs.shapes import read_options
+from braided.query.errors import InvalidValue, shown
 from braided.query.masking import masked
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class Job:
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Job(JobFile):
     """A job that can be run: paths are absolute, short spellings are written out."""
 
     document: Document
-    query: JoinQuery
-    sources: Mapping[str, Source]
-    sink: Sink
-    checkpoint: str
     name: str
-    trigger: Mapping[str, Any]
-    buckets: int
-    spark: Options
+    sink: Sink
+    trigger: Mapping[str, Any]  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Say which job it is: options and paths may hold credentials."""
@@ -43,17 +37,9 @@ class Job:
         assert not isinstance(self.sink.late, str)
         return self.sink.late
 
-    def check_columns(self, known: Mapping[str, Any]) -> None:
-        """Raise if a stream, of which the columns are known, lacks one that the query uses."""
-        refuse(self.document, columns.missing_columns(self.query, self.document.data["query"], known))
-
     def complain(self, message: str, *at: str | int) -> InvalidValue:
         """An error about a value of the file."""
-        return InvalidValue(f"{self.document.name}:{self.document.line(at)}: {message}")
-
-    def complain_of_join(self, wrong: BraidedError) -> InvalidValue:
-        """An error of the join, at the line of what it is about."""
-        return self.complain(str(wrong), "query", *place_of(wrong, self.document.data["query"]))
+        return InvalidValue(self.document.sentence(at, message))
 
     def explain(self) -> str:
         """The plan, and where rows come from and go, in words; without credentials."""
@@ -63,67 +49,51 @@ class Job:
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
     """Load the job of a file; raise all its mistakes together, as a `JobError`, each with its line."""
     document = read_document(Path(path), environment)
-    if document.data is None:
-        raise InvalidValue(f"{document.name} is empty; `braided init` writes an example of a job file")
-    problems: Problems = list(document.problems)
-    options = read_options(JobFile, document.data, (), problems, {JoinQuery: read_query})
-    options = _written_out(options, Path(path).resolve().parent)
+    if not isinstance(document.data, Mapping):
+        wrong = "is empty" if document.data is None else f"must be a mapping; got {shown(document.data)}"
+        raise JobError(f"{document.name} {wrong}; `braided init` writes an example of a job file")
+    problems = Problems(document.problems)
+    folder = Path(path).resolve().parent
+    options = _located(read_options(JobFile, document.data, (), problems), folder)
+    options["checkpoint"] = located(options.get("checkpoint"), folder)
     problems += checks.problems(options)
-    query, sources = options.get("query"), options.get("sources")
-    if isinstance(query, JoinQuery) and isinstance(sources, dict):
-        known = {n: c for n, s in sources.items() if (c := columns.declared(s)) is not None}
-        problems += columns.missing_columns(query, document.data["query"], known)
+    query, sources = options.get("query"), options.get("sources") or {}
+    if query is not None:
+        known = {name: source and source.columns for name, source in sources.items()}
+        problems += missing_columns(query, document.data["query"], known)
     unset = {p.at for p in document.problems}
-    refuse(document, [p for p in problems if p.at not in unset or p in document.problems])
-    return _job(document, JobFile(**options), Path(path).stem)
+    document.refuse(p for p in problems if p.at not in unset or p in document.problems)
+    read = {
+        "sources": {name: sources[name] for name in query.names},
+        "name": options.get("name") or Path(path).stem,
+        "trigger": checks.trigger(options.get("trigger")),
+    }
+    return Job(document=document, **options | read)
 
 
-def _written_out(options: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Short spellings in full, and paths absolute."""
-    sink = options.get("sink")
-    sink = Sink(format=sink) if isinstance(sink, str) else sink
-    if isinstance(sink, Sink):
-        late = LateSink(format=sink.late) if isinstance(sink.late, str) else sink.late
-        sink = dataclasses.replace(_located(sink, folder), late=_located(late, folder))
-    changed: dict[str, Any] = {"sink": sink}
-    if isinstance(options.get("sources"), dict):
-        changed["sources"] = {name: _located(s, folder) for name, s in options["sources"].items()}
-    if isinstance(options.get("checkpoint"), str):
-        changed["checkpoint"] = located(options["checkpoint"], folder)
-    return {**options, **changed}
-
-
-def _located(end: Any, folder: Path) -> Any:
-    if not isinstance(end, Source | Sink | LateSink):
-        return end
-    return dataclasses.replace(end, path=located(end.path, folder))
-
-
-def _job(document: Document, file: JobFile, usual_name: str) -> Job:
-    sources = {name: file.sources[name] for name in file.query.names}
-    read = {"sources": sources, "name": file.name or usual_name, "trigger": checks.trigger(file.trigger)}
-    return Job(document, **{**vars(file), **read})
+def _located(value: Any, folder: Path) -> Any:
+    """Options with the paths of sources and sinks absolute."""
+    if isinstance(value, dict):
+        return {name: _located(inner, folder) for name, inner in value.items()}
+    if isinstance(value, Sink):
+        value = dataclasses.replace(value, late=_located(value.late, folder))
+    return dataclasses.replace(value, path=located(value.path, folder)) if isinstance(value, End) else value
 
 
 def _explained(job: Job) -> Iterator[str]:
-    yield f"Job {job.name!r}, from {job.document.name}"
-    yield ""
-    yield job.query.explain()
-    yield ""
-    yield "Sources:"
+    yield f"Job {job.name!r}, from {job.document.name}\n\n{job.query.explain()}\n\nSources:"
     for name, source in job.sources.items():
         yield f"  {name}: {_where(source)}{_pace(source)}"
-    yield f"Results go to {_where(job.sink)}" + (
-        f" ({', '.join(job.sink.columns)})" if job.sink.columns else ""
-    )
+    columns = f" ({', '.join(job.sink.columns)})" if job.sink.columns else ""
+    yield f"Results go to {_where(job.sink)}{columns}"
     yield f"Late rows {f'go to {_where(job.late)}' if job.late else 'are counted and dropped'}"
     yield f"Checkpoint: {job.checkpoint}, {job.buckets} buckets"
     yield f"Trigger: {checks.in_words(job.trigger)}"
 
 
-def _where(end: Source | Sink | LateSink) -> str:
-    table = None if isinstance(end, Source) else end.table
-    place = end.path or table or end.options.get("subscribe") or end.options.get("topic")
+def _where(end: End) -> str:
+    named = (end.path, getattr(end, "table", None), end.options.get("subscribe"), end.options.get("topic"))
+    place = next(filter(None, named), None)
     return f"{end.format}, {place}" if place else str(end.format)
 
 

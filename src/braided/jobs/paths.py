@@ -32,7 +32,7 @@ def local(path: str | None) -> Path | None:
 
 
 def same_place(first: str, second: str) -> bool:
-    """Whether two paths are one folder, whatever links and spellings lead there."""
+    """Return whether two paths are one folder, whatever links and spellings lead there."""
     return _parts(first) == _parts(second)
 
 
@@ -70,7 +70,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _overlap(source: tuple[str, ...], sink: tuple[str, ...]) -> bool:
-    """Whether one of two folders holds the other; a source's may have `*` and the like in them."""
+    """Return whether one of two folders holds the other; a source's may have `*` and the like in them."""
     patterns = (re.sub(r"\{.*\}", "*", part) for part in source)
     return all(fnmatchcase(part, pattern) for pattern, part in zip(patterns, sink, strict=False))
 

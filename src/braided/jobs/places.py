@@ -7,73 +7,67 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
-from braided.jobs.definitions import LateSink, Sink
+from braided.jobs.definitions import End
 from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
 from braided.jobs.paths import local
-from braided.query.errors import InvalidValue, did_you_mean, os_reason
+from braided.query.errors import InvalidValue, did_you_mean
+from braided.view.records import Journal, os_errors
 
 _OPERATOR = "transformWithState"
 
 
 def check_places(job: Job) -> None:
     """Raise unless sources are there, the checkpoint can be written, and sinks belong to it."""
-    for name, source in job.sources.items():
-        folder = local(source.path) if format_of(source.format).files else None
-        if folder is not None:
-            _check_source(job, name, folder)
-    for at, _, folder in _sinks(job):
+    for name, folder in _folders(job.sources).items():
+        _check_source(job, name, folder)
+    sinks = _folders({"sink": job.sink, "sink.late": job.late})
+    for at, folder in sinks.items():
         _check_room(job, folder, at)
     checkpoint = local(job.checkpoint)
     if checkpoint is not None:
         _check_writable(job, checkpoint)
         _check_own(job, checkpoint)
         if not any((checkpoint / "offsets").glob("[0-9]*")):
-            _check_sinks(job)
+            for at, folder in sinks.items():
+                _check_unused(job, folder, at)
 
 
-def _sinks(job: Job) -> Iterator[tuple[tuple[str, ...], Sink | LateSink, Path]]:
-    """The sinks that write files on this machine: their place in the job, and their folder."""
-    for at, end in (("sink",), job.sink), (("sink", "late"), job.late):
-        folder = local(end.path) if end is not None and format_of(end.format).files else None
-        if end is not None and folder is not None:
-            yield at, end, folder
+def _folders(ends: Mapping[str, End | None]) -> dict[str, Path]:
+    """The folders of sources or sinks that are files on this machine."""
+    paths = {name: end.path for name, end in ends.items() if end and format_of(end.format).files}
+    return {name: folder for name, path in paths.items() if (folder := local(path)) is not None}
 
 
 def _check_source(job: Job, name: str, folder: Path) -> None:
-    why = None
     if folder.is_file():
         why = f"{str(folder)!r} is a file; name the folder that holds it"
-    elif not folder.exists() and not any(sign in str(folder) for sign in "*?[{"):
+    elif folder.exists() or any(sign in str(folder) for sign in "*?[{"):
+        return
+    else:
         beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
         hint = f"; {did_you_mean(folder.name, beside)}" if beside else ""
         why = f"there is no folder {str(folder)!r}{hint}"
-    if why is not None:
-        raise job.complain(f"sources.{name}: {why}", "sources", name, "path")
+    raise job.complain(f"sources.{name}: {why}", "sources", name, "path")
 
 
-def check_journal(path: Path | None) -> None:
-    """Raise unless lines can be added to a journal."""
-    try:
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.open("a").close()
-            if not path.is_file():  # a device has no end
-                raise InvalidValue(f"--journal {str(path)!r} is no file; name one, or leave it out")
-    except OSError as wrong:
-        raise InvalidValue(f"--journal {str(path)!r} cannot be written: {os_reason(wrong)}") from None
+def check_journal(path: Path) -> None:
+    """Raise unless lines can be added to a journal, and what is there is one."""
+    with os_errors(lambda why: InvalidValue(f"--journal {str(path)!r} cannot be written: {why}")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    if not path.is_file():  # a device has no end
+        raise InvalidValue(f"--journal {str(path)!r} is no file; name one, or leave it out")
+    Journal(path).about()
 
 
 def _check_writable(job: Job, folder: Path) -> None:
-    try:
+    with os_errors(lambda why: _cannot(job, folder, why, "checkpoint")):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as wrong:
-        raise _cannot(job, folder, os_reason(wrong), ("checkpoint",)) from None
+        tempfile.TemporaryFile(dir=folder).close()
 
 
 def _check_own(job: Job, checkpoint: Path) -> None:
@@ -81,11 +75,9 @@ def _check_own(job: Job, checkpoint: Path) -> None:
 
     A join of Braided has its state in Spark's operator for state in Python, from its first batch on.
     """
-    operators = [
-        p.read_text(errors="replace") for p in checkpoint.glob("state/*/_metadata/**/*") if _whole(p)
-    ]
-    begun = bool(operators) or any((checkpoint / "commits").glob("[0-9]*"))
-    if begun and not any(_OPERATOR in text for text in operators):
+    files = [p for p in checkpoint.glob("state/*/_metadata/**/[!.]*") if p.is_file()]
+    begun = files or any((checkpoint / "commits").glob("[0-9]*"))
+    if begun and not any(_OPERATOR in file.read_text(errors="replace") for file in files):
         raise job.complain(
             f"checkpoint: {str(checkpoint)!r} is the checkpoint of another query of Spark, not of a join of "
             "Braided; name another folder",
@@ -93,34 +85,25 @@ def _check_own(job: Job, checkpoint: Path) -> None:
         )
 
 
-def _whole(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
-
-
-def _check_room(job: Job, folder: Path, at: tuple[str, ...]) -> None:
+def _check_room(job: Job, folder: Path, at: str) -> None:
     """Raise if Spark will not be able to make this folder, or files in it."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
-    if not there.is_dir():
-        raise _cannot(job, folder, f"{there} is a file", (*at, "path"))
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise _cannot(job, folder, f"no permission for {there}", (*at, "path"))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        why = f"no permission for {there}" if there.is_dir() else f"{there} is a file"
+        raise _cannot(job, folder, why, at)
 
 
-def _cannot(job: Job, folder: Path, why: str, at: tuple[str, ...]) -> InvalidValue:
-    place = ".".join(part for part in at if part != "path")
-    return job.complain(
-        f"{place}: {str(folder)!r} cannot be written ({why}); allow it, or name another folder", *at
-    )
+def _cannot(job: Job, folder: Path, why: str, at: str) -> InvalidValue:
+    message = f"{at}: {str(folder)!r} cannot be written ({why}); allow it, or name another folder"
+    return job.complain(message, *at.split("."), "path")
 
 
-def _check_sinks(job: Job) -> None:
+def _check_unused(job: Job, folder: Path, at: str) -> None:
     """A new checkpoint counts from 0: beside files of another run batches would be lost or replace some."""
-    for at, end, folder in _sinks(job):
-        parts = isinstance(end, LateSink) or job.late is not None
-        if any(folder.glob("batch=*" if parts else "_spark_metadata/*")):
-            raise job.complain(
-                f"{'.'.join(at)}: {str(folder)!r} holds what another run wrote, and the checkpoint is new: "
-                "batches would be left out or replaced; remove the folder, name another, or go back to the "
-                "checkpoint it was written with",
-                *at, "path",
-            )  # fmt: skip
+    if any(folder.glob("_spark_metadata/*" if job.late is None else "batch=*")):
+        raise job.complain(
+            f"{at}: {str(folder)!r} holds what another run wrote, and the checkpoint is new: batches would "
+            "be left out or replaced; remove the folder, name another, or go back to the checkpoint it was "
+            "written with",
+            *at.split("."), "path",
+        )  # fmt: skip

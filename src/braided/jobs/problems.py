@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from braided.query.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from braided.jobs.document import Document
 
 Place: TypeAlias = tuple[str | int, ...]  # how to get to a value: ("sources", "orders", "path")
 
@@ -20,6 +16,19 @@ class Problem:
 
     at: Place
     message: str
+
+
+class Problems(list[Problem]):
+    """All that is wrong with a file so far."""
+
+    def add(self, at: Place, message: str) -> None:
+        """Add a sentence about the value at a place."""
+        self.append(Problem(at, message))
+
+    def must(self, at: Place, wanted: str, value: Any, hint: str = "") -> None:
+        """Add that a value must be something else; YAML's empty value is nothing."""
+        given = "nothing" if value is None else repr(value)
+        self.add(at, f"{called(at)} must be {wanted}; got {given}{hint}")
 
 
 class JobError(InvalidValue):
@@ -34,16 +43,6 @@ class JobError(InvalidValue):
 
 class JobFailed(InvalidValue):
     """A job that could not be started, or that stopped with an error."""
-
-
-def refuse(document: Document, problems: Iterable[Problem]) -> None:
-    """Raise if there are problems: all of them, in the order of the file."""
-    numbered = dict.fromkeys((document.line(p.at), " ".join(p.message.splitlines())) for p in problems)
-    lines = sorted(numbered, key=lambda one: one[0])
-    if lines:
-        sentences = [f"{document.name}:{line}: {message}" for line, message in lines]
-        head = f"{document.name} has {len(lines)} problems:\n" if len(lines) > 1 else ""
-        raise JobError(head + "\n".join(sentences))
 
 
 def called(at: Place) -> str:

@@ -1,4 +1,4 @@
-"""The query of a job, with every mistake at the line of the value that caused it.
+"""The query of a job, with every mistake at the line of the value that caused it, and the columns it needs.
 
 The classes of `braided.query` check themselves and raise at the first mistake; the error's fields tell which
 value is to blame. That value is left out and the rest is checked again, so that all mistakes are found. A
@@ -8,16 +8,17 @@ complaint that something is missing that was left out is none; where nothing can
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from braided.jobs.problems import Place, Problem, called
-from braided.jobs.shapes import Problems, given
-from braided.query.errors import BraidedError
+from braided.jobs.problems import Place, Problem, Problems
+from braided.query.checks import streaming_problems
+from braided.query.errors import BraidedError, did_you_mean
+from braided.query.join_graph import column_name
 from braided.query.join_query import JoinQuery
 from braided.query.sql.read import sql
-from braided.query.streaming import streaming_problems
 
 _OPTIONS = {f.name for f in dataclasses.fields(JoinQuery)}
 _PARTS = ("streams", "tuning", "overload", "memory")
@@ -28,14 +29,12 @@ _MOST = 100  # mistakes that are looked for
 def read_query(written: Any, at: Place, problems: Problems) -> JoinQuery | None:
     """The query a job file describes, or None; what is wrong with it is added to `problems`."""
     if not isinstance(written, str | Mapping):
-        problems.append(
-            Problem(at, f"{called(at)} must be a mapping, with streams, or SQL; got {given(written)}")
-        )
+        problems.must(at, "a mapping, with streams, or SQL", written)
         return None
     before = len(problems)
     query = _checked(written, at, problems)
     for wrong in streaming_problems(query) if query is not None else ():
-        problems.append(Problem((*at, *place_of(wrong, written)), str(wrong)))
+        problems.add((*at, *place_of(wrong, written)), str(wrong))
     return query if len(problems) == before else None
 
 
@@ -46,16 +45,45 @@ def place_of(wrong: BraidedError, query: Any) -> Place:
     inner = (*(() if wrong.option is None else (wrong.option,)), *(wrong.position or ()))
     if wrong.option in _OPTIONS or wrong.stream is None:
         return inner
-    return (*stream_place(query, wrong.stream), *inner)
+    return (*_stream_place(query, wrong.stream), *inner)
 
 
-def stream_place(query: Mapping[str, Any] | str, name: str) -> Place:
+def _stream_place(query: Mapping[str, Any] | str, name: str) -> Place:
     """The place of a stream, by name or in a list; in words, the query's own."""
     streams = {} if isinstance(query, str) else query.get("streams")
     if isinstance(streams, Mapping):
         return ("streams", name) if name in streams else ()
     named = (i for i, s in enumerate(streams or ()) if isinstance(s, Mapping) and s.get("name") == name)
     return next((("streams", i) for i in named), ())
+
+
+def missing_columns(
+    query: JoinQuery, written: Mapping[str, Any] | str, columns: Mapping[str, Sequence[str] | None]
+) -> Iterator[Problem]:
+    """Columns that the query uses (`written`: as in the file) and that known `columns` of a stream lack."""
+    for stream, column, at, use in _used(query, written):
+        known = columns.get(stream)
+        if known is not None and column not in known:
+            hint = did_you_mean(column, known)
+            yield Problem(at, f"stream {stream!r} has no column {column!r} ({use}); {hint}")
+
+
+def _used(query: JoinQuery, written: Mapping[str, Any] | str) -> Iterator[tuple[str, str, Place, str]]:
+    """Stream, column, place in the file, and what for."""
+    for stream in query.streams:
+        at = ("query", *_stream_place(written, stream.name))
+        for column in stream.key_columns if query.on is None else ():
+            yield stream.name, column, (*at, "key"), "its key"
+        asides = (("time", stream.time), ("punctuation", stream.flag), ("punctuation", stream.upto))
+        for option, aside in asides:
+            if aside is not None:
+                yield stream.name, aside, (*at, option), f"its {option}"
+    for text in itertools.chain(*(query.on or ())):
+        yield *column_name(text), ("query", "on"), "used by on"
+    for name, owner, column in query.selected or ():
+        yield owner, column, ("query", "select", name), f"selected as {name!r}"
+    for owner, column in sorted(query.condition.columns()) if query.condition is not None else ():
+        yield owner, column, ("query", "where"), "used by where"
 
 
 def _checked(written: str | Mapping[str, Any], at: Place, problems: Problems) -> JoinQuery | None:
@@ -68,7 +96,7 @@ def _checked(written: str | Mapping[str, Any], at: Place, problems: Problems) ->
             place = place_of(wrong, query)
             again = any(earlier[: len(place)] == place for earlier in blamed)
             if not again:
-                problems.append(Problem((*at, *place), str(wrong)))
+                problems.add((*at, *place), str(wrong))
                 blamed.add(place)
             query = _left_out(query, place, again=again)
             if query is None:

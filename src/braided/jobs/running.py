@@ -6,9 +6,7 @@ late rows it writes by Spark's own sink; with one, `writing` says why each batch
 
 from __future__ import annotations
 
-import importlib
 import logging
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -18,23 +16,23 @@ from typing import Any
 
 from rich.console import Console
 
-from braided.jobs.columns import ddl
-from braided.jobs.definitions import Source, Value
+import braided as bd
+from braided.jobs.definitions import Source, Value, ddl
 from braided.jobs.failures import first_line, last_words, missing_format, named, plain_errors
 from braided.jobs.formats import format_of
 from braided.jobs.loading import Job
 from braided.jobs.paths import local
 from braided.jobs.places import check_journal, check_places
 from braided.jobs.problems import JobFailed
+from braided.jobs.queries import missing_columns, place_of
 from braided.jobs.signals import errors_to, holding, stopping
 from braided.jobs.writing import chosen, texts, write_apart, writer_to
 from braided.query.errors import BraidedError, did_you_mean
 from braided.spark.sessions.java import check_java
-from braided.view.follow import QueryFailed
-from braided.view.page import check_port
-from braided.view.records import Journal, usual_journal
+from braided.view.follow import QueryFailed, watch
+from braided.view.page import opened
+from braided.view.records import usual_journal
 from braided.view.report import report_of
-from braided.view.watch import watch
 
 _KAFKA = ("key", "topic", "partition", "offset", "timestamp")
 
@@ -58,37 +56,35 @@ def run(job: Job, *, once: bool = False, watching: Watching | None = None, sessi
 
     Without a `session` of the caller's, one is made and ended.
     """
-    watching = watching or Watching()
-    watching = replace(watching, journal=watching.journal or _usual_journal(job))
+    watching, checkpoint = watching or Watching(), local(job.checkpoint)
+    if watching.journal is None and checkpoint is not None:
+        watching = replace(watching, journal=usual_journal(checkpoint))
     if session is None:
         check_java()
     check_places(job)
-    check_journal(watching.journal)
     if watching.journal is not None:
-        Journal(watching.journal).about()  # raises if what is there is no journal
+        check_journal(watching.journal)
     if watching.serve is not None:
-        check_port(watching.serve)
+        opened((), watching.serve).server_close()
     try:
         _run(job, once, watching, session)
     except KeyboardInterrupt:
         watching.say(f"stopped before it began; start it with: braided run {job.document.name}")
 
 
-def _usual_journal(job: Job) -> Path | None:
-    """Return the default place of the journal; none if the checkpoint is not on this machine."""
-    checkpoint = local(job.checkpoint)
-    return None if checkpoint is None else usual_journal(checkpoint)
-
-
 def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
-    with _waiting(watching) as begun, _session(job, session, watching) as spark, plain_errors(job):
+    made = _session(job, watching) if session is None else nullcontext(session)
+    with _waiting(watching) as begun, made as spark, plain_errors(job):
         joined, paced = _joined(job, spark)
         trigger = {"availableNow": True} if once else paced or dict(job.trigger)
         streaming = _start(job, joined, trigger)
         begun()
         try:
-            with stopping(streaming, watching.say) as stopped:
-                _follow(job, streaming, watching)
+            with stopping(streaming, watching.say) as stopped, suppress(QueryFailed):  # it says why below
+                watch(
+                    streaming, query=job.query, journal=watching.journal, port=watching.serve,
+                    console=watching.console, quiet=watching.quiet,
+                )  # fmt: skip
         finally:
             streaming.stop()
         failed = None if stopped.is_set() else streaming.exception()
@@ -97,53 +93,35 @@ def _run(job: Job, once: bool, watching: Watching, session: Any) -> None:
         _say_end(job, streaming, stopped.is_set(), watching)
 
 
-def _follow(job: Job, streaming: Any, watching: Watching) -> None:
-    """Wait for the query's end, showing its batches."""
-    console = watching.console or Console()
-    with suppress(QueryFailed):  # the query itself says why
-        watch(
-            streaming, query=job.query, journal=watching.journal, port=watching.serve, console=console,
-            quiet=watching.quiet,
-        )  # fmt: skip
-
-
 def _say_end(job: Job, streaming: Any, stopped: bool, watching: Watching) -> None:
-    braided = importlib.import_module("braided.spark")
-    again = f"go on with: braided run {job.document.name}"
+    again = f"; go on with: braided run {job.document.name}" if stopped else ""
     batches = [p["batchId"] for p in streaming.recentProgress if p["numInputRows"]]
     if not batches:
-        watching.say(f"stopped before a batch was done; {again}" if stopped else "no new rows: nothing to do")
+        watching.say(f"stopped before a batch was done{again}" if stopped else "no new rows: nothing to do")
         return
     if not watching.quiet:
-        watching.say(braided.why(streaming))
-    watching.say(
-        f"stopped after batch {batches[-1]}; {again}" if stopped else f"ended after batch {batches[-1]}"
-    )
+        watching.say(bd.spark.why(streaming))
+    watching.say(f"{'stopped' if stopped else 'ended'} after batch {batches[-1]}{again}")
     if watching.journal is not None:
         watching.say(f"report: {report_of(watching.journal)}")
 
 
 @contextmanager
-def _session(job: Job, given: Any, watching: Watching) -> Iterator[Any]:
-    """The caller's session, or one that lasts as long as the job."""
-    if given is not None:
-        yield given
-        return
-    braided = importlib.import_module("braided.spark")
+def _session(job: Job, watching: Watching) -> Iterator[Any]:
+    """A session that lasts as long as the job."""
     if not watching.quiet:
         watching.say(f"starting Spark for {job.name} (the first batch of all takes longest)")
     with _log(job) as log:
         try:
-            with errors_to(log), holding(watching.say) as asked:
-                spark = braided.session(job.name, **{"spark.log.level": "OFF", **texts(job.spark)})
+            with nullcontext() if log is None else errors_to(log), holding(watching.say) as asked:
+                spark = bd.spark.session(job.name, **{"spark.log.level": "OFF", **texts(job.spark)})
         except BraidedError:
             raise
         except Exception as wrong:
             packages = job.spark.get("spark.jars.packages")
             why = last_words(log.read_text(errors="replace")) if log is not None else None
             hint = "look at the job's settings (spark:)" if why else "braided doctor says what is missing"
-            if packages:
-                hint = f"see whether {packages} can be downloaded"
+            hint = f"see whether {packages} can be downloaded" if packages else hint
             raise JobFailed(f"Spark could not be started: {why or first_line(wrong)}; {hint}") from wrong
         try:
             if asked:
@@ -168,35 +146,36 @@ def _log(job: Job) -> Iterator[Path | None]:
         yield None
         return
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark's errors, which we report
-    handle, name = tempfile.mkstemp(prefix="braided-spark-", suffix=".log")
-    os.close(handle)
-    failed = None
+    with tempfile.NamedTemporaryFile(prefix="braided-spark-", suffix=".log", delete=False) as file:
+        log = Path(file.name)
     try:
-        yield Path(name)
+        yield log
     except JobFailed as wrong:
-        failed = wrong
-        raise JobFailed(f"{wrong}; what Spark printed is in {name}") from wrong.__cause__
-    finally:
-        if failed is None:
-            Path(name).unlink()
+        raise JobFailed(f"{wrong}; what Spark printed is in {log}") from wrong.__cause__
+    except BaseException:
+        log.unlink()
+        raise
+    log.unlink()
 
 
 def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
     """The join as a DataFrame, and the trigger that a replay by rows a second needs."""
-    braided = importlib.import_module("braided.spark")
     files, paced = pace(job, spark)
     frames = {name: _frame(job, spark, name, files.get(name)) for name in job.query.names}
-    job.check_columns({name: frame.columns for name, frame in frames.items()})
+    written, columns = job.document.data["query"], {name: frame.columns for name, frame in frames.items()}
+    job.document.refuse(missing_columns(job.query, written, columns))
     try:
-        joined = braided.join(
+        joined = bd.spark.join(
             job.query,
             frames,
             buckets=job.buckets,
-            late="flag" if job.late is not None else "drop",
-            checkpoint=job.checkpoint,
+            layout=job.layout,
+            hot_keys=job.hot_keys,
+            late="drop" if job.late is None else "flag",
+            resume=job.checkpoint,
         )
     except BraidedError as wrong:
-        raise job.complain_of_join(wrong) from None
+        raise job.complain(str(wrong), "query", *place_of(wrong, written)) from None
     for at, names in (("columns", job.sink.columns), ("partition_by", job.sink.partition_by)):
         for name in names:
             if name not in joined.columns:
@@ -211,7 +190,7 @@ def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:
     with named(job, "sources", name):
         form = format_of(source.format)
         if form.data_source is not None:
-            spark.dataSource.register(getattr(importlib.import_module("braided.spark"), form.data_source))
+            spark.dataSource.register(getattr(bd.spark, form.data_source))
         with named(job, "sources", name, "schema") if source.schema is not None else nullcontext():
             reader = _reader(spark.readStream, source)
         if source.schema is None and form.schema == "seen":
@@ -231,13 +210,11 @@ def _reader(reader: Any, source: Source) -> Any:
 def decoded(frame: Any, source: Source) -> Any:
     """The frame with its value taken apart, and the columns that are selected."""
     if isinstance(source.value, Value):
-        functions = importlib.import_module("pyspark.sql.functions")
-        inside = functions.from_json(functions.col("value").cast("string"), ddl(source.value.schema))
-        beside = {c: f"kafka_{c}" for c in _KAFKA if c in frame.columns}  # for select
-        frame = frame.select(
-            inside.alias("value"), *(functions.col(c).alias(name) for c, name in beside.items())
-        ).select("value.*", *beside.values())
-        frame = frame if source.select else frame.drop(*beside.values())
+        schema = ddl(source.value.schema).replace("'", r"\'")
+        beside = {c: f"kafka_{c}" for c in _KAFKA if source.select and c in frame.columns}
+        inside = f"from_json(cast(value as string), '{schema}') as value"
+        frame = frame.selectExpr(inside, *(f"`{c}` as {name}" for c, name in beside.items()))
+        frame = frame.select("value.*", *beside.values())
     return frame.selectExpr(*source.select) if source.select else frame
 
 
@@ -260,28 +237,24 @@ def _inferred(job: Job, spark: Any, name: str) -> Any:
 
 
 def _holds_files(path: str | None) -> bool:
-    """Whether a folder of this machine holds a file that Spark would look at."""
+    """Return whether a folder of this machine holds a file that Spark would look at."""
     folder = local(path)
-    return folder is not None and any(
-        file.is_file() and not file.name.startswith(("_", ".")) for file in folder.rglob("*")
-    )
+    return folder is not None and any(file.is_file() for file in folder.rglob("[!_.]*"))
 
 
 def pace(job: Job, spark: Any) -> tuple[dict[str, int], dict[str, Any]]:
     """For replays by rows a second: how many files a batch each source gives, and how often a batch is."""
-    rows: dict[str, float] = {}
-    rates: dict[str, float] = {}
+    seconds_a_file: dict[str, float] = {}
     for name, source in job.sources.items():
-        if source.replay is None or source.replay.rows_per_second is None:
-            continue
-        with named(job, "sources", name):
-            table = _reader(spark.read, source).load(source.path)
-            rows[name] = max(1.0, table.count() / max(1, len(table.inputFiles())))
-        rates[name] = float(source.replay.rows_per_second)
-    if not rates:
+        if source.replay is not None and source.replay.rows_per_second is not None:
+            with named(job, "sources", name):
+                table = _reader(spark.read, source).load(source.path)
+                rows = max(1.0, table.count() / max(1, len(table.inputFiles())))
+            seconds_a_file[name] = rows / source.replay.rows_per_second
+    if not seconds_a_file:
         return {}, {}
-    seconds = max(1.0, *(rows[name] / rates[name] for name in rates))
-    files = {name: max(1, round(seconds * rates[name] / rows[name])) for name in rates}
+    seconds = max(1.0, *seconds_a_file.values())
+    files = {name: max(1, round(seconds / each)) for name, each in seconds_a_file.items()}
     return files, {"processingTime": f"{round(1000 * seconds)} milliseconds"}
 
 

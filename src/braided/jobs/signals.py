@@ -66,11 +66,8 @@ def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 
 @contextmanager
-def errors_to(log: Path | None) -> Iterator[None]:
+def errors_to(log: Path) -> Iterator[None]:
     """Processes that are started meanwhile write their errors to a file."""
-    if log is None:
-        yield
-        return
     sys.stderr.flush()
     before = os.dup(2)
     with log.open("ab") as file:

@@ -36,8 +36,8 @@ def write_apart(job: Job) -> Callable[[Any, int], None]:
             is_late = rows[LATE_COLUMN].isNotNull()
             counts = {row[0]: row[1] for row in rows.groupBy(is_late).count().collect()}
             if counts.get(False):
-                found = rows.where(~is_late).drop(LATE_COLUMN)
-                _write(chosen(found, job.sink.columns), job.sink, batch, "results")
+                results = rows.where(~is_late).drop(LATE_COLUMN)
+                _write(chosen(results, job.sink.columns), job.sink, batch, "results")
             if counts.get(True):
                 _write(rows.where(is_late), late, batch, "late rows")
         finally:

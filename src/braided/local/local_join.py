@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,12 +14,14 @@ from braided.engine import snapshot
 from braided.engine.engine import PIECE_ROWS, Engine
 from braided.engine.features import Arrivals
 from braided.engine.sides.storable import no_results
+from braided.engine.watermark import Clock
 from braided.policies.statistics import Statistics
-from braided.query.errors import BraidedError, InvalidType, InvalidValue
+from braided.query.errors import BraidedError, InvalidType, InvalidValue, UnknownName, require_stream
 from braided.query.join_query import JoinQuery
 from braided.query.kinds import whole
 
 MOST_ROWS = (1 << 31) - 1
+check_rows = whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")  # of (call, option, rows)
 
 
 class LocalJoin:
@@ -47,20 +51,30 @@ class LocalJoin:
         """The result's schema; it has no columns until every stream's schema is known."""
         return self._engine.core.schema
 
-    def push(self, batch: Mapping[str, Any]) -> pa.Table:
-        """Process a batch and return the new results as one table."""
-        arrivals = self._accept("push", batch)
+    def push(self, batch: Mapping[str, Any], *, now: float | dt.datetime | None = None) -> pa.Table:
+        """Process a batch and return the new results as one table.
+
+        `now` (seconds, or a datetime) is the clock by which streams are idle (`Stream(idle_after=...)`);
+        without it none is.
+        """
+        arrivals = self._accept("push", batch, now)
         return self._table(self._engine.step(arrivals, eager=False))
 
-    def stream(self, batch: Mapping[str, Any], *, chunk_rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
-        """Process a batch and yield the new results in tables of at most `chunk_rows` rows.
+    def stream(
+        self,
+        batch: Mapping[str, Any],
+        *,
+        chunk_rows: int = PIECE_ROWS,
+        now: float | dt.datetime | None = None,
+    ) -> Iterator[pa.Table]:
+        """Process a batch, as `push` does, and yield results in tables of at most `chunk_rows` rows.
 
         Memory stays bounded however many results there are. What is not read is not lost: the next
         `push`, `stream` or `end` hands it out first. If reading raises, the state is as before the
         batch, and the tables already read of it are void.
         """
         check_rows("stream", "chunk_rows", chunk_rows)
-        arrivals = self._accept("stream", batch)
+        arrivals = self._accept("stream", batch, now)
         self._unread = self._engine.step(arrivals, piece_rows=chunk_rows, eager=True)
         return self._read(self._unread, chunk_rows)
 
@@ -128,10 +142,7 @@ class LocalJoin:
         """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
         self._check_ending("snapshot")
         if self._unread is not None or self._held:
-            raise InvalidValue(
-                "snapshot: a stream() is not read to its end, or a call failed that had found results; read "
-                "them first"
-            )
+            raise InvalidValue("snapshot: a stream() is not read to its end, or a call failed; read the rest")
         return snapshot.save(self._engine)
 
     def restore(self, data: bytes) -> LocalJoin:
@@ -143,16 +154,17 @@ class LocalJoin:
         self._ended = engine.core.watermark.ended
         return self
 
-    def _accept(self, call: str, batch: Mapping[str, Any]) -> Arrivals:
+    def _accept(self, call: str, batch: Mapping[str, Any], now: float | dt.datetime | None) -> Arrivals:
         self._check_open(call)
         self._check_ending(call)
         if not isinstance(batch, Mapping):
             raise InvalidType(f"a batch must map stream names to tables; got {type(batch).__name__}")
+        clock = None if now is None else _clock(call, now)
         self._hold_unread()
         idle = all(getattr(part, "num_rows", None) == 0 for part in batch.values())
         for step in self._engine.before(idle=idle):
             self._held += list(step)
-        return self._engine.accept(batch)
+        return self._engine.accept(batch, clock=clock)
 
     def _hold_unread(self) -> None:
         """Finish a batch whose reader stopped early, and hold its results behind those held already."""
@@ -161,9 +173,8 @@ class LocalJoin:
             try:
                 self._held += list(unread)
             except BraidedError as wrong:
-                raise InvalidValue(
-                    f"an earlier stream() not read to its end failed, and its batch is undone: {wrong}"
-                ) from wrong
+                undone = f"an earlier stream() not read to its end failed, and its batch is undone: {wrong}"
+                raise InvalidValue(undone) from wrong
 
     def _read(self, work: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
         """Yield held results of earlier batches, then the results of this one."""
@@ -176,12 +187,13 @@ class LocalJoin:
         except GeneratorExit:
             return
         finally:
-            if self._unread is work and _is_over(work):
+            over = inspect.getgeneratorstate(work) == inspect.GEN_CLOSED  # type: ignore[arg-type]
+            if self._unread is work and over:
                 self._unread = None
 
     def _table(self, work: Iterator[pa.Table]) -> pa.Table:
-        tables = list(work)
-        tables, self._held = self._held + tables, []
+        new = list(work)  # a batch that fails leaves what is held
+        tables, self._held = self._held + new, []
         return pa.concat_tables(tables) if tables else no_results(self.schema)
 
     def _check_ending(self, call: str) -> None:
@@ -193,9 +205,17 @@ class LocalJoin:
             raise InvalidValue(f"{call}: this join has ended; make a new LocalJoin to join more rows")
 
 
-def _is_over(work: Iterator[pa.Table]) -> bool:
-    """Return whether a batch has been processed to its end, or has failed."""
-    return inspect.getgeneratorstate(work) == inspect.GEN_CLOSED  # type: ignore[arg-type]
+def check_inputs(call: str, kind: str, query: object, given: object) -> None:
+    """Raise unless `query` is one, and `given` maps the names of its streams to tables or the like."""
+    if not isinstance(query, JoinQuery):
+        raise InvalidType(f"{call} needs a bd.JoinQuery; got {query!r}")
+    if not isinstance(given, Mapping):
+        raise InvalidType(f"{call} needs a mapping of stream names to {kind}s; got {given!r}")
+    for name in given:
+        require_stream(name, query.names, call)
+    for name in query.names:
+        if name not in given:
+            raise UnknownName(f"{call}: no {kind} for stream {name!r}; give one per stream")
 
 
 def check_schemas(schemas: object) -> dict[str, pa.Schema]:
@@ -204,12 +224,15 @@ def check_schemas(schemas: object) -> dict[str, pa.Schema]:
         raise InvalidType(f"schemas must map stream names to pyarrow schemas; got {schemas!r}")
     for name, schema in schemas.items():
         if not isinstance(schema, pa.Schema) or len(set(schema.names)) < len(schema.names):
-            raise InvalidType(
-                f"schemas: stream {name!r} needs a pyarrow Schema with different column names; got {schema!r}"
-            )
+            wanted = "a pyarrow Schema with different column names"
+            raise InvalidType(f"schemas: stream {name!r} needs {wanted}; got {schema!r}")
     return dict(schemas)
 
 
-def check_rows(call: str, option: str, rows: object) -> None:
-    """Raise unless `rows` is a positive whole number."""
-    whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")(call, option, rows)
+def _clock(call: str, now: Any) -> Clock:
+    """The clock at a time that a caller gives."""
+    if isinstance(now, dt.datetime):
+        return Clock(now.timestamp())
+    if isinstance(now, bool) or not isinstance(now, int | float) or not math.isfinite(now):
+        raise InvalidType.must("now", "seconds, or a datetime", now, owner=call)
+    return Clock(float(now))

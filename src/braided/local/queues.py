@@ -16,9 +16,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.sides.keys import KeyFormat, key_format, valid_keys
+from braided.engine.sides.keys import key_format, valid_keys
 from braided.engine.sides.storable import to_storable
-from braided.local.activation import Activation
 from braided.policies import queues as policy
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
@@ -31,16 +30,13 @@ Queues: TypeAlias = list[tuple[Stream, pa.RecordBatch]]
 
 def scheduled(
     query: JoinQuery, whole: Mapping[str, pa.RecordBatch], scheduling: Scheduling
-) -> Iterator[Activation]:
+) -> Iterator[dict[str, pa.RecordBatch]]:
     """The batches of a run, each of one stream's rows."""
     if not isinstance(scheduling, Scheduling):
         raise InvalidType(f"run_local: scheduling must be a bd.Scheduling; got {scheduling!r}")
     by_name = {stream.name: stream for stream in query.streams}
     queues = [(by_name[name], whole[name]) for name in policy.priorities(scheduling, query)]
-    return _batches(queues, _seen(query, queues, scheduling), scheduling)
-
-
-def _batches(queues: Queues, seen: _Seen | None, scheduling: Scheduling) -> Iterator[Activation]:
+    seen = _seen(query, queues, scheduling)
     rng = np.random.default_rng(scheduling.seed)
     at, taken = [0] * len(queues), (0,) * len(queues)
     while any(waiting := [batch.num_rows - at[i] for i, (_, batch) in enumerate(queues)]):
@@ -54,7 +50,7 @@ def _batches(queues: Queues, seen: _Seen | None, scheduling: Scheduling) -> Iter
         stop = at[i] = stop if seen is None else seen.end_of_turn(i, stop)
         for rows in (None,) if seen is None else seen.in_order(i, start, stop):
             turns = batch.slice(start, stop - start)
-            yield Activation({stream.name: turns if rows is None else turns.take(pa.array(rows))})
+            yield {stream.name: turns if rows is None else turns.take(pa.array(rows))}
 
 
 def _seen(query: JoinQuery, queues: Queues, scheduling: Scheduling) -> _Seen | None:
@@ -123,17 +119,13 @@ def _numbered(queues: Queues) -> tuple[list[Int64s], list[Int64s | None], int]:
     )
     named = [(s.key_columns, b) for s, b in queues]
     named += [((s.upto,), b) for s, b in queues if s.upto is not None]
-    words = [_words(keys, [to_storable(b.column(c)) for c in columns]) for columns, b in named]
-    distinct, numbers = np.unique(np.concatenate([w for w, _ in words]), return_inverse=True)
-    parts = np.split(numbers.astype(np.int64), np.cumsum([len(w) for w, _ in words])[:-1])
-    for part, (_, valid) in zip(parts, words, strict=True):
+    columns = [[to_storable(b.column(name)) for name in names] for names, b in named]
+    hashes = [keys.hashes(c, len(c[0])) for c in columns]
+    words = np.concatenate([keys.ranks(h) if keys.ordered else h for h in hashes])
+    distinct, numbers = np.unique(words, return_inverse=True)
+    parts = np.split(numbers.astype(np.int64), np.cumsum([len(h) for h in hashes])[:-1])
+    for part, valid in zip(parts, map(valid_keys, columns), strict=True):
         if valid is not None:
             part[~valid] = len(distinct)
     ends = iter(parts[len(queues) :])
     return parts[: len(queues)], [None if s.upto is None else next(ends) for s, _ in queues], len(distinct)
-
-
-def _words(keys: KeyFormat, columns: list[pa.Array]) -> tuple[Int64s, Bools | None]:
-    """A number for each row's key, in the order of keys where they have one; and which are not null."""
-    hashes = keys.hashes(columns, len(columns[0]))
-    return keys.ranks(hashes) if keys.ordered else hashes, valid_keys(columns)

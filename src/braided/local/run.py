@@ -1,26 +1,62 @@
-"""A whole join in one call: finite tables, cut into batches, joined like streams."""
+"""A whole join in one call: finite tables, cut into batches, joined like streams whose rows arrive in order.
+
+Batches are made by number of rows, or by a fixed period of event time: rows arrive in buffers while the join
+is idle, and when the period ends it processes what the buffers hold. A buffer may be bounded; then a source
+that finds it full waits, and its rows come in the next period. Nothing is dropped. `queues` makes them in a
+third way.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from braided.engine.engine import Engine
 from braided.engine.intake import as_batch
+from braided.engine.sides import times
 from braided.engine.sides.storable import no_results
 from braided.engine.site import Site
-from braided.local.activation import Activation, BatchReport, activations
+from braided.local.local_join import check_inputs, check_rows
 from braided.local.queues import scheduled
-from braided.query.durations import Duration
-from braided.query.errors import InvalidType, InvalidValue, UnknownName
+from braided.query.durations import Duration, to_us
+from braided.query.errors import InvalidType, InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.scheduling import Scheduling
 
+DEFAULT_BATCH_ROWS = 50_000
 _log = logging.getLogger("braided")
+
+Whole: TypeAlias = Mapping[str, pa.RecordBatch]
+Batches: TypeAlias = Iterator[tuple[Whole, Mapping[str, int]]]  # each with the rows that were held back
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """One activation: rows taken of each stream, rows held back by full buffers, results, CPU time.
+
+    `period_seconds` is None if batches are made by rows. Results that wait for the end of all streams (with
+    count windows) belong to no batch.
+    """
+
+    number: int
+    rows: Mapping[str, int]
+    held_back: Mapping[str, int]
+    results: int
+    seconds: float
+    period_seconds: float | None
+
+    @property
+    def idle_share(self) -> float | None:
+        """The share of the period in which the CPU was idle, if rows came in real time."""
+        if self.period_seconds is None:
+            return None
+        return max(0.0, 1.0 - self.seconds / self.period_seconds)
 
 
 def run_local(
@@ -43,62 +79,89 @@ def run_local(
     """
     if on_batch is not None and not callable(on_batch):
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
-    whole = _whole(query, tables)
+    check_inputs("run_local", "table", query, tables)
+    whole = {stream.name: as_batch(stream, tables[stream.name], None) for stream in query.streams}
     engine = Engine(query, Site(repeatable=True))
     engine.core.learn({name: batch.schema for name, batch in whole.items()})
-    found: list[pa.Table] = []
-    spent = passed = 0.0
+    period_us = None if batch_period is None else to_us(batch_period, owner="batch_period")
     if scheduling is None:
-        batches = activations(query, whole, batch_rows, batch_period, buffer_rows)
+        batches = _batches(query, whole, batch_rows, period_us, buffer_rows)
+    elif (batch_rows, batch_period, buffer_rows) == (None, None, None):
+        batches = ((batch, {}) for batch in scheduled(query, whole, scheduling))
     else:
-        batches = _scheduled(query, whole, scheduling, (batch_rows, batch_period, buffer_rows))
-    for number, now in enumerate(batches):
+        raise InvalidValue("run_local: scheduling makes the batches; leave other options of theirs out")
+    period = None if period_us is None else period_us / 1e6
+    results: list[pa.Table] = []
+    spent = passed = 0.0
+    for number, (batch, held_back) in enumerate(batches):
         began = time.process_time()
-        results = [table for step in engine.before() for table in step]
-        results += engine.step(engine.accept(now.batch, borrow=True), eager=False)
+        new = [table for step in engine.before() for table in step]
+        new += engine.step(engine.accept(batch, borrow=True), eager=False)
         seconds = time.process_time() - began
-        found += results
-        spent, passed = spent + seconds, passed + (now.period_seconds or 0.0)
+        results += new
+        spent, passed = spent + seconds, passed + (period or 0.0)
         if on_batch is not None:
-            rows = {name: now.batch[name].num_rows if name in now.batch else 0 for name in query.names}
-            held_back = {**dict.fromkeys(query.names, 0), **now.held_back}
-            new = sum(table.num_rows for table in results)
-            on_batch(BatchReport(number, rows, held_back, new, seconds, now.period_seconds))
-    found += (table for step in engine.finish() for table in step)
+            rows = {name: batch[name].num_rows if name in batch else 0 for name in query.names}
+            held = {**dict.fromkeys(query.names, 0), **held_back}
+            made = sum(table.num_rows for table in new)
+            on_batch(BatchReport(number, rows, held, made, seconds, period))
+    results += (table for step in engine.finish() for table in step)
     if passed:
         _log.info("the CPU was idle for %.1f %% of the time between activations", 100 * (1 - spent / passed))
     _warn_of_late_rows(engine)
-    return pa.concat_tables(found) if found else no_results(engine.core.schema)
+    return pa.concat_tables(results) if results else no_results(engine.core.schema)
 
 
-def _scheduled(
-    query: JoinQuery, whole: Mapping[str, pa.RecordBatch], scheduling: Scheduling, others: tuple[object, ...]
-) -> Iterator[Activation]:
-    if any(other is not None for other in others):
-        raise InvalidValue(
-            "run_local: scheduling makes the batches; give it without batch_rows, batch_period, buffer_rows"
-        )
-    return scheduled(query, whole, scheduling)
+def _batches(
+    query: JoinQuery, whole: Whole, batch_rows: int | None, period_us: int | None, buffer_rows: int | None
+) -> Batches:
+    if period_us is None:
+        if buffer_rows is not None:
+            raise InvalidValue("run_local: buffer_rows bounds the buffers of a batch_period; give one")
+        rows = DEFAULT_BATCH_ROWS if batch_rows is None else batch_rows
+        check_rows("run_local", "batch_rows", rows)
+        for start in range(0, max(batch.num_rows for batch in whole.values()), rows):
+            yield {n: b.slice(start, rows) for n, b in whole.items() if start < b.num_rows}, {}
+        return
+    if batch_rows is not None:
+        raise InvalidValue("run_local: give batch_rows or batch_period, not both")
+    if buffer_rows is not None:
+        check_rows("run_local", "buffer_rows", buffer_rows)
+    if period_us <= 0:
+        raise InvalidValue.must("batch_period", "at least 1 us", period_us, owner="run_local")
+    yield from _by_period(query, whole, period_us, buffer_rows)
 
 
-def _whole(query: JoinQuery, tables: Mapping[str, Any]) -> dict[str, pa.RecordBatch]:
-    if not isinstance(query, JoinQuery):
-        raise InvalidType(f"run_local needs a bd.JoinQuery; got {query!r}")
-    if not isinstance(tables, Mapping):
-        raise InvalidType(f"run_local needs a mapping of stream names to tables; got {tables!r}")
-    for name in (*query.names, *tables):
-        if name not in tables:
-            raise UnknownName(f"run_local: no table for stream {name!r}; give one per stream")
-        if name not in query.names:
-            raise UnknownName(f"run_local: the query has no stream {name!r}; it has {', '.join(query.names)}")
-    return {stream.name: as_batch(stream, tables[stream.name], None) for stream in query.streams}
+def _by_period(query: JoinQuery, whole: Whole, period_us: int, buffer_rows: int | None) -> Batches:
+    """One batch per period in which rows arrive or wait; a row arrives at its stream's newest time so far."""
+    arrived = {}
+    for stream in query.streams:
+        if stream.time is None:
+            wrong = "run_local: batch_period needs a time column; give it time=..., or use batch_rows"
+            raise InvalidValue.of(stream.name, "time", wrong)
+        event_us = times.event_times(stream, whole[stream.name].column(stream.time)).us
+        arrived[stream.name] = np.maximum.accumulate(event_us) if len(event_us) else event_us
+    start = min((int(a[0]) for a in arrived.values() if len(a)), default=0)
+    periods = {name: (a - start) // period_us for name, a in arrived.items()}
+    taken = dict.fromkeys(whole, 0)
+    period = 0
+    while waiting := [n for n in whole if taken[n] < whole[n].num_rows]:
+        period = max(period, min(int(periods[n][taken[n]]) for n in waiting))
+        batch, held_back = {}, {}
+        for name in waiting:
+            there = int(np.searchsorted(periods[name], period, side="right")) - taken[name]
+            rows = there if buffer_rows is None else min(there, buffer_rows)
+            held_back[name] = there - rows
+            if rows:
+                batch[name] = whole[name].slice(taken[name], rows)
+                taken[name] += rows
+        yield batch, held_back
+        period += 1
 
 
 def _warn_of_late_rows(engine: Engine) -> None:
     for stream, counters in zip(engine.query.streams, engine.core.counters, strict=True):
         if counters.late_rows:
-            _log.warning(
-                "stream %r: %d of %d rows came too late and joined nothing; sort the table by %r, "
-                "give the stream a larger lateness, or use LocalJoin and late() to get them back",
-                stream.name, counters.late_rows, counters.rows_in, stream.time,
-            )  # fmt: skip
+            late = f"{counters.late_rows} of {counters.rows_in} rows came too late and joined nothing"
+            remedy = f"sort the table by {stream.time!r}, give the stream a larger lateness"
+            _log.warning("stream %r: %s; %s, or use LocalJoin and late()", stream.name, late, remedy)

@@ -152,7 +152,7 @@ def read_xml(
     rows = XmlRows(schema, record=record, punctuation=punctuation, name=name)
 
     def opened() -> Iterator[pa.RecordBatch]:
-        with pa.input_stream(name) if named else contextlib.nullcontext(source) as file:
+        with pa.input_stream(name) if named else contextlib.nullcontext(cast(BinaryIO, source)) as file:
             yield from rows.read(file, batch_rows)
 
     return opened()
@@ -175,10 +175,7 @@ class _Document:
         self._depth += 1
         if self._depth == _COLUMN and self._row is not None and tag in self._row:
             if self._row[tag] is not None:
-                raise InvalidValue(
-                    f"column {tag!r} must be there once; got it twice; leave it out of the schema, or "
-                    "correct the document"
-                )
+                raise InvalidValue(f"column {tag!r} must be there once; got it twice; correct the document")
             self._column = tag
             self.parts.clear()
         elif self._depth == _ROW and tag in self.kinds:
@@ -240,9 +237,8 @@ def _takes_texts(field: pa.Field) -> bool:
     try:
         pa.array([], pa.string()).cast(field.type)
     except pa.ArrowNotImplementedError:
-        raise InvalidType(
-            f"column {field.name!r}: text cannot be made {field.type}; read it as a string"
-        ) from None
+        wrong = f"column {field.name!r}: text cannot be made {field.type}; read it as a string"
+        raise InvalidType(wrong) from None
     return _fits(pa.array([""]), field.type)
 
 

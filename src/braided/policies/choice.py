@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from braided.policies.decisions import DriverPolicy, IndexPolicy, ProbeOrderPolicy, RowPolicy
+from braided.policies.decisions import DriverPolicy, RowPolicy
 from braided.policies.driver import DRIVER_POLICIES, InitialOutputSize, LargestFirst
-from braided.policies.index import Auto, Fixed
+from braided.policies.index import Choice, IndexPolicy
 from braided.policies.index_cost import Costs
-from braided.policies.probe_order import PROBE_ORDER_POLICIES, Selectivity
+from braided.policies.probe_order import PROBE_ORDER_POLICIES, ProbeOrderPolicy, Selectivity
 from braided.query.join_query import JoinQuery
-from braided.query.plan_tree import Plan
+from braided.query.plan_tree import Plan, label
 from braided.query.tuning import Tuning
 
 
@@ -31,7 +32,7 @@ class Policies:
 
     def index(self, stream: int) -> IndexPolicy:
         """How a stream's index is chosen."""
-        return self.indexes[stream] if self.indexes else Fixed(scanned=False)
+        return self.indexes[stream] if self.indexes else IndexPolicy(Choice(scanned=False))
 
 
 def policies_for(
@@ -56,29 +57,21 @@ def _index(query: JoinQuery, node: Plan, costs: Callable[[], Costs]) -> IndexPol
 
     Intermediates have what all streams have, if it is one choice for all.
     """
-    window = None
-    if isinstance(node, str):
-        chosen = query.tuning.index_of(node)
-        window = query.streams[query.names.index(node)].count_window
-    else:
-        chosen = query.tuning.index if isinstance(query.tuning.index, str) else "auto"
+    chosen = query.tuning.index_of(label(node))
+    window = query.streams[query.names.index(node)].count_window if isinstance(node, str) else None
     counts_keys = window is not None and window.per == "key"
     if chosen == "auto" and not counts_keys and not query.keyless:
-        return Auto(costs())
-    return Fixed(scanned=chosen == "scan" or query.keyless)
+        return IndexPolicy(Choice(scanned=False), costs())  # begin with the index that is never far off
+    return IndexPolicy(Choice(scanned=chosen == "scan" or query.keyless))
 
 
 def _given(tuning: Tuning, inputs: Sequence[Plan]) -> tuple[tuple[float, ...], dict[tuple[int, int], float]]:
     """The user's selectivities: of all inputs or none, and of pairs, in both directions."""
-    of_streams, of_pairs = {}, {}
-    for names, value in tuning.selectivities:
-        if not all(name in inputs for name in names):
-            continue  # they meet in another operator, or one is part of an intermediate
-        numbers = [inputs.index(name) for name in names]
-        if len(numbers) == 1:
-            of_streams[numbers[0]] = value
-        else:
-            i, j = numbers
-            of_pairs[i, j] = of_pairs[j, i] = value
+    numbers = {name: i for i, name in enumerate(inputs)}  # others meet elsewhere, or in an intermediate
+    own = [(names, value) for names, value in tuning.selectivities if numbers.keys() >= set(names)]
+    of_streams = {numbers[names[0]]: value for names, value in own if len(names) == 1}
+    of_pairs = {
+        (numbers[a], numbers[b]): value for names, value in own for a, b in itertools.permutations(names, 2)
+    }
     complete = len(of_streams) == len(inputs)
-    return tuple(of_streams[i] for i in sorted(of_streams)) if complete else (), of_pairs
+    return tuple(of_streams[i] for i in range(len(inputs))) if complete else (), of_pairs

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from braided.policies.arrays import Int64s
-from braided.policies.index_cost import Load
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class Turn:
 
     def fan_out(self, driver: int, partner: int) -> float | None:
         """How many rows of the partner a row of the driver stream is expected to match."""
-        found = self.selectivity[driver][partner] if self.selectivity else None
-        return None if found is None else found * self.stored_rows[partner]
+        share = self.selectivity[driver][partner] if self.selectivity else None
+        return None if share is None else share * self.stored_rows[partner]
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class ProbePlan:
     """One driver stream's turn: the order its rows probe in, and what part of them may probe each partner.
 
     `shares[i]` belongs to `order[i]`: of the stream's rows for the first partner, of the combinations found
-    so far for a later one.
+    so far for a later one. `allowed` are the probes that should come of it, if they are rationed.
     """
 
     driver: int
@@ -48,12 +47,7 @@ class ProbePlan:
     allowed: tuple[float, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A side's index, and what it has cost more than the other one since it was chosen."""
-
-    scanned: bool
-    regret_ns: float = 0.0
+Rations: TypeAlias = Mapping[int, ProbePlan]  # who may probe in a batch, by driver stream
 
 
 @runtime_checkable
@@ -79,43 +73,6 @@ class RowPolicy(Protocol):
 
     def reason(self, turn: Turn, stream: int) -> str:
         """Why this stream's rows come when they do."""
-
-
-class ProbeOrderPolicy(Protocol):
-    """Chooses the order in which a driver stream's rows probe the other streams."""
-
-    @property
-    def profile_rows(self) -> int:
-        """How many of a buffer's rows to profile for it."""
-
-    def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
-        """Every stream but the driver, once."""
-
-    def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
-        """The matches a row that were expected of each partner of the order; None where it did not matter."""
-
-
-@dataclass(frozen=True)
-class Rations:
-    """What part of the rows may probe, for a whole batch: by driver stream, along its probe order.
-
-    `allowed` are the probes that should come of it.
-    """
-
-    orders: Mapping[int, tuple[int, ...]]
-    shares: Mapping[int, tuple[float, ...]]
-    allowed: Mapping[int, tuple[float, ...]]
-
-
-class IndexPolicy(Protocol):
-    """Chooses a side's index, once a batch."""
-
-    @property
-    def start(self) -> Choice:
-        """What a side begins with."""
-
-    def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
-        """The index for a batch that brings this load."""
 
 
 DriverPolicy = BufferPolicy | RowPolicy

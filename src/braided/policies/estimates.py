@@ -7,22 +7,24 @@ one small batch does not decide.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from braided.policies.arrays import Int64s
+from braided.policies.arrays import Floats, Int64s
 
 HALF_LIFE = 4_000
 _ENOUGH = 100  # probes, or matches, from which on an estimate is believed
 
 
+@dataclass
 class Estimates:
     """Fading sums of probes, pairs compared, and matches, for each (probing, probed) pair of streams."""
 
-    def __init__(self, streams: int, given: Mapping[tuple[int, int], float] | None = None) -> None:
-        self.sums = np.zeros((3, streams, streams))
-        self._given = given or {}
+    sums: Floats
+    given: Mapping[tuple[int, int], float]  # by the user
 
     def add(self, driver: int, probes: Int64s, matches: Int64s, stored: Sequence[int]) -> None:
         """A turn's evidence, one number per stream; `stored` is what the rows were compared with."""
@@ -37,12 +39,10 @@ class Estimates:
         share = np.divide(matches, pairs, out=np.zeros_like(pairs), where=pairs > 0)
         streams = range(len(probes))
         return tuple(
-            tuple(self._given.get((i, j), float(share[i, j]) if known[i, j] else None) for j in streams)
+            tuple(self.given.get((i, j), float(share[i, j]) if known[i, j] else None) for j in streams)
             for i in streams
         )
 
     def copy(self) -> Estimates:
         """The same, to go back to."""
-        other = Estimates(len(self.sums[0]), self._given)
-        other.sums = self.sums.copy()
-        return other
+        return dataclasses.replace(self, sums=self.sums.copy())

@@ -89,18 +89,12 @@ class Steps:
         self.number = number = {node: i for i, node in enumerate((*model.orders, model.plan))}
         self._rates = {number[stream]: rate for stream, rate in model.rates.items()}
         self._sizes = [model.sizes.get(node, 0.0) for node in number]
-        settles = model.settles if settle else ()
-        self._operators = [
-            (
-                number[operator],
-                [
-                    (number[c], [(number[p], model.selectivities[HalfJoin(c, p)]) for p in model.orders[c]])
-                    for c in operator
-                ],
-                model.lifetimes[operator] if operator in settles else math.inf,
-            )
-            for operator in model.operators
-        ]
+        self._operators = []
+        for operator in model.operators:
+            hops = {c: [(p, model.selectivities[HalfJoin(c, p)]) for p in model.orders[c]] for c in operator}
+            inputs = [(number[c], [(number[p], share) for p, share in hops[c]]) for c in operator]
+            lifetime = model.lifetimes[operator] if settle and operator in model.settles else math.inf
+            self._operators.append((number[operator], inputs, lifetime))
 
     def run(self, gate: Callable[[Any, int], Any]) -> tuple[list[Any], dict[int, Any], list[Any]]:
         """Return the rows that probe each half-join, and for each node what comes into it and its size.

@@ -24,7 +24,7 @@ every bound that can be met at all. (Equal shares, or shares by size, do not.)
 
 *From refresh rates to paths*: as in the paper rows that refresh a state go on to probe up to the root, so
 they also bring results; each row of path I puts phi rows into each own state (`Path.entry`) and costs
-`Path.cost`. `set_cover` finds the cheapest rows. If there is no cover the plan says which bounds, or which
+`Path.cost`. `set_cover` finds cheap rows. If there is no cover the plan says which bounds, or which
 budget, would do.
 
 >>> from braided.policies.plan_model import plan_model
@@ -33,8 +33,8 @@ budget, would do.
 ...     selectivity={("a", "b"): 0.001, (("a", "b"), "c"): 0.005})
 >>> refresh_rates(model, {"a": 14.0, "b": 11.0})  # a: 200 rows in 14 - 10; b: 200 rows in 11 - 1
 {('a', 'b'): 50.0}
->>> found = plan_freshness(model, {"a": 14.0, "b": 11.0}, budget=300)
->>> found.rows["b"], found.cost  # 10 rows of b, and the 50 they become
+>>> plan = plan_freshness(model, {"a": 14.0, "b": 11.0}, budget=300)
+>>> plan.rows["b"], plan.cost  # 10 rows of b, and the 50 they become
 (10.0, 60.0)
 >>> print(plan_freshness(model, {"a": 14.0}, budget=30).problem)
 freshness needs 60 probes per unit of time, the budget is 30; bounds that would do: a 18
@@ -48,9 +48,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from braided.policies.flow import Flow, predict
-from braided.policies.plan_model import Path, PlanModel, frozen
-from braided.policies.set_cover import CoverProblem, Solver, affordable, solve
+from braided.policies.plan_model import PlanModel, frozen
+from braided.policies.set_cover import CoverProblem, greedy
 from braided.query.plan_tree import Plan
 
 _ROUNDING = 1e-9
@@ -60,7 +62,7 @@ _ROUNDING = 1e-9
 class FreshnessPlan:
     """Which rows must probe so that bounds hold, or why none can.
 
-    `cost` is what that takes, the smallest budget that would do (infinite if none would); `rows` is empty
+    `cost` is what that takes, a budget that would do (infinite if none would); `rows` is empty
     if it is more than the budget. `bounds_that_do` are the given bounds, loosened where they must be.
     """
 
@@ -68,7 +70,6 @@ class FreshnessPlan:
     rows: Mapping[str, float]
     cost: float
     bounds_that_do: Mapping[str, float]
-    solver: str = "none"
     problem: str = ""
 
     @property
@@ -94,7 +95,7 @@ def refresh_rates(model: PlanModel, bounds: Mapping[str, float]) -> dict[Plan, f
     needs = dict.fromkeys(model.intermediates, 0.0)
     for path in model.paths:
         if path.stream in bounds:
-            slack = max(0.0, bounds[path.stream] - _leaf_time(model, path))
+            slack = max(0.0, bounds[path.stream] - _residence(model.sizes[path.stream], path.rate))
             own = [state for state in path.entry if state != path.stream and model.sizes[state] > 0]
             times = [_residence(model.sizes[state], full.arrivals[state]) for state in own]
             for state, time in zip(own, times, strict=True):
@@ -103,34 +104,28 @@ def refresh_rates(model: PlanModel, bounds: Mapping[str, float]) -> dict[Plan, f
     return needs
 
 
-def plan_freshness(
-    model: PlanModel, bounds: Mapping[str, float], budget: float, *, solver: Solver = "auto"
-) -> FreshnessPlan:
-    """The cheapest rows that keep these bounds, if the budget suffices."""
+def plan_freshness(model: PlanModel, bounds: Mapping[str, float], budget: float) -> FreshnessPlan:
+    """Cheap rows that keep these bounds, if the budget suffices."""
     rates = frozen(refresh_rates(model, bounds))
     tight = tightest_bounds(model)
     out_of_reach = {s: tight[s] for s, f in bounds.items() if s in tight and f < tight[s] * (1 - _ROUNDING)}
     if out_of_reach:
         problem = "; ".join(_out_of_reach(s, f, bounds[s]) for s, f in out_of_reach.items())
-        return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem=problem)
-    covering = cover_problem(model, rates)
-    cover = solve(covering, solver)
-    if cover.cost > budget * (1 + _ROUNDING):
-        looser = _loosened(model, bounds, affordable(covering, budget, cover.cost))
+        return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem)
+    cover = greedy(cover_problem(model, rates))
+    if cover.cost > budget * (1 + _ROUNDING):  # a part of the rows covers that part of all needs
+        looser = _loosened(model, bounds, max(0.0, budget / cover.cost))
         problem = _too_expensive(cover.cost, budget, looser)
-        return FreshnessPlan(rates, {}, cover.cost, frozen(looser), cover.solver, problem)
+        return FreshnessPlan(rates, {}, cover.cost, frozen(looser), problem)
     rows = frozen(dict(zip(model.streams, cover.rows, strict=True)))
-    return FreshnessPlan(rates, rows, cover.cost, frozen(dict(bounds)), cover.solver)
+    return FreshnessPlan(rates, rows, cover.cost, frozen(bounds))
 
 
 def cover_problem(model: PlanModel, rates: Mapping[Plan, float]) -> CoverProblem:
     """The states to refresh as a problem of covering them by paths."""
-    return CoverProblem(
-        costs=tuple(path.cost for path in model.paths),
-        gains=tuple(tuple(path.entry.get(state, 0.0) for path in model.paths) for state in rates),
-        needs=tuple(rates.values()),
-        caps=tuple(path.rate for path in model.paths),
-    )
+    gains = [[path.entry.get(state, 0.0) for path in model.paths] for state in rates]
+    costs, caps = np.array([(path.cost, path.rate) for path in model.paths]).T
+    return CoverProblem(costs, np.reshape(gains, (len(rates), len(costs))), np.array([*rates.values()]), caps)
 
 
 def _residence(rows: float, rate: float) -> float:
@@ -140,15 +135,11 @@ def _residence(rows: float, rate: float) -> float:
     return rows / rate if rate > 0 else math.inf
 
 
-def _leaf_time(model: PlanModel, path: Path) -> float:
-    return _residence(model.sizes[path.stream], path.rate)
-
-
 def _loosened(model: PlanModel, bounds: Mapping[str, float], part: float) -> dict[str, float]:
     """Bounds that need only this part of the refresh rates: slacks grow by its inverse."""
     looser = dict(bounds)
     for path in model.paths:
-        leaf = _leaf_time(model, path)
+        leaf = _residence(model.sizes[path.stream], path.rate)
         if path.stream in bounds and len(path.entry) > 1:
             looser[path.stream] = leaf + _residence(bounds[path.stream] - leaf, part)
     return looser

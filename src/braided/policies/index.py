@@ -6,47 +6,39 @@ change (linking every stored row), the side changes. So a load that wavers aroun
 nothing, and one large batch is enough to change at once.
 
 >>> few_keys = Load(1e6, 1e4, rows=100, hops=50, hits=50)
->>> Auto(Costs()).choose(few_keys, Choice(scanned=False), stored_rows=100).scanned
-True
->>> Fixed(scanned=True).choose(few_keys, Choice(scanned=False)).scanned
-True
+>>> hashed = Choice(scanned=False)
+>>> [IndexPolicy(hashed, costs).choose(few_keys, hashed).scanned for costs in (None, Costs())]
+[False, True]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from braided.policies.decisions import Choice
 from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
 
 _CHANGE_NS = 5_000.0  # a change costs something even if nothing is stored
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """Always the same."""
+class Choice:
+    """A side's index, and what it has cost more than the other one since it was chosen."""
 
     scanned: bool
-
-    @property
-    def start(self) -> Choice:
-        """What a side begins with."""
-        return Choice(self.scanned)
-
-    def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
-        """Return the same."""
-        return self.start
+    regret_ns: float = 0.0
 
 
 @dataclass(frozen=True)
-class Auto:
-    """Hash or scan, by regret."""
+class IndexPolicy:
+    """Chooses a side's index, once a batch: always `start`, or from there on by regret if costs are given."""
 
-    costs: Costs
-    start = Choice(scanned=False)  # the index that is never far off
+    start: Choice
+    costs: Costs | None = None
 
     def choose(self, load: Load, now: Choice, stored_rows: int = 0) -> Choice:
         """Return the index for a batch that brings this load."""
+        if self.costs is None:
+            return self.start
         dearer = hash_ns(load, self.costs) - scan_ns(load, self.costs)
         regret = max(0.0, now.regret_ns + (-dearer if now.scanned else dearer))
         if regret > _CHANGE_NS + stored_rows * self.costs.insert:

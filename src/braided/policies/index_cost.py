@@ -5,7 +5,7 @@ row that enters and for following its chains row by row. A scan pays for every r
 at a time, a little more for each stretch of 64 in which something is found, and for what it finds. So a scan
 wins where most of what it looks at matches (few keys), or where rows enter but hardly any row probes.
 
-    hash  = inserts * insert + probes * (probe + hops * hop + hits * found) + blocks * hops * round
+    hash  = inserts * insert + probes * (probe + hops * hop + hits * match) + blocks * hops * round
     scan  = probes * (sweep + rows * row + stretches * stretch + hits * hit)
 
 A block of probes walks its chains in rounds, one hop of each row at a time, so a small block pays for as many
@@ -36,7 +36,7 @@ class Costs:
     insert: float = 1.2
     probe: float = 8.0
     hop: float = 3.5
-    found: float = 1.5
+    match: float = 1.5
     round: float = 60.0
     sweep: float = 15.0
     row: float = 0.15
@@ -63,7 +63,7 @@ class Load:
 
 
 def hash_terms(load: Load) -> tuple[float, ...]:
-    """How often each operation of a hash is done: insert, probe, hop, found, round."""
+    """How often each operation of a hash is done: insert, probe, hop, match, round."""
     of_probes = (load.probes * n for n in (1.0, load.hops, load.hits))
     return (load.inserts, *of_probes, load.blocks * load.hops)
 
@@ -83,7 +83,7 @@ def _stretches(load: Load) -> float:
 
 def hash_ns(load: Load, costs: Costs) -> float:
     """The time a hash takes for this load; written out, because it is asked before every batch."""
-    probe = costs.probe + load.hops * costs.hop + load.hits * costs.found
+    probe = costs.probe + load.hops * costs.hop + load.hits * costs.match
     return load.inserts * costs.insert + load.probes * probe + load.blocks * load.hops * costs.round
 
 

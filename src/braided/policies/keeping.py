@@ -6,10 +6,10 @@
 | Average, N | "average", `average_of`; of fewer, while there are fewer |
 | EWMA: stat = alpha * stat + (1 - alpha) * ObsVal | "ewma", `alpha`; begins with the first observation |
 
->>> kept = Kept("ewma", alpha=0.2)
+>>> smoothed = Smoothed("ewma", alpha=0.2)
 >>> for rows in (100, 80, 90, 60):
-...     kept.observe(np.array([rows]))
->>> kept.now
+...     smoothed.observe(np.array([rows]))
+>>> smoothed.now
 array([65.76])
 """
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from braided.query.memory import Keeping
 
 
-class Kept:
+class Smoothed:
     """One statistic, an array of any shape; the shape never changes."""
 
     def __init__(self, keeping: Keeping = "ewma", *, alpha: float = 0.5, average_of: int = 3) -> None:
@@ -45,10 +45,10 @@ class Kept:
         """The statistic; None before the first observation."""
         return np.mean(self._values, axis=0) if self._values else None
 
-    def kept(self) -> list[Any]:
-        """What a checkpoint needs: plain lists."""
+    def save(self) -> list[Any]:
+        """Return plain lists for a checkpoint."""
         return [value.tolist() for value in self._values]
 
-    def restore(self, kept: list[Any]) -> None:
+    def load(self, saved: list[Any]) -> None:
         """Go on from a checkpoint."""
-        self._values = [np.array(value, dtype=np.float64) for value in kept][-self._most :]
+        self._values = [np.array(value, dtype=np.float64) for value in saved][-self._most :]

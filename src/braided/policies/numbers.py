@@ -40,7 +40,7 @@ class Plot:
     """
 
     title: str
-    nothing: str = ""  # said if no line has anything to show
+    nothing: str = ""  # shown if no line has anything to show
     stacked: bool = False
     peaks: bool = True
 
@@ -69,7 +69,7 @@ class Number:
 
     @property
     def shown(self) -> bool:
-        """Whether records of batches must hold it, wherever there are many (half-joins, intermediates)."""
+        """Return whether records of batches must hold it, even of half-joins and intermediates."""
         return bool(self.prometheus or self.column or self.plot)
 
     def merged(self, values: Sequence[Any]) -> Any:

@@ -45,7 +45,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
 
 _LEARNING = 0.4  # of a prediction's error, from batch to batch
 _ODD = 3.0
@@ -89,20 +88,12 @@ class Pace:
         """Return what a batch of this number of rows costs without any probe."""
         return self.fixed_seconds + self.seconds_a_row * rows
 
-    def kept(self) -> list[Any]:
-        """As plain numbers, for a checkpoint."""
-        return list(dataclasses.astuple(self))
-
-    @classmethod
-    def restored(cls, kept: list[Any]) -> Pace:
-        """Continue from saved numbers; without them, start from nothing."""
-        return cls(*kept)
-
 
 def after(pace: Pace, batch: Measured) -> Pace:
-    """What is known after a batch; one without rows teaches nothing."""
-    if batch.rows <= 0 or not _sensible(batch):
-        return pace
+    """What is known after a batch; one without rows, or with odd times, teaches nothing."""
+    times = (batch.seconds_batch, batch.seconds_probing, batch.ahead_seconds)
+    if batch.rows <= 0 or batch.seconds_batch <= 0 or not all(0 <= t < math.inf for t in times):
+        return pace  # a clock may jump
     if pace.batches < 2:  # the first batch is cold, the second replaces it
         return _begun(pace, batch)
     expected = pace.rest_seconds(batch.rows) + pace.seconds_a_probe * batch.probes
@@ -142,12 +133,6 @@ def problem(pace: Pace, target_seconds: float, rows: int) -> str:
         f"target_batch is {target_seconds:.3g} s, but a batch of {rows:,} rows costs about {rest:.3g} s "
         f"without any probe"
     )
-
-
-def _sensible(batch: Measured) -> bool:
-    """Return whether the times make sense; a clock may jump."""
-    times = (batch.seconds_batch, batch.seconds_probing, batch.ahead_seconds)
-    return batch.seconds_batch > 0 and all(0 <= t < math.inf for t in times)
 
 
 def _begun(pace: Pace, batch: Measured) -> Pace:

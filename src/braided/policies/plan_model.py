@@ -41,23 +41,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
 
-from braided.query.plan_tree import (
-    HalfJoin,
-    Orders,
-    Plan,
-    ascent,
-    half_joins,
-    intermediates,
-    leaves,
-    operators,
-    plain_orders,
-)
+from braided.query import plan_tree
+from braided.query.plan_tree import HalfJoin, Orders, Plan
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -122,22 +114,22 @@ class PlanModel:
     @cached_property
     def streams(self) -> tuple[str, ...]:
         """The leaves, from left to right."""
-        return leaves(self.plan)
+        return plan_tree.leaves(self.plan)
 
     @cached_property
     def operators(self) -> tuple[tuple[Plan, ...], ...]:
         """Producers before consumers; the root is the last."""
-        return operators(self.plan)
+        return plan_tree.operators(self.plan)
 
     @cached_property
     def intermediates(self) -> tuple[Plan, ...]:
         """The states that are fed by operators."""
-        return intermediates(self.plan)
+        return plan_tree.intermediates(self.plan)
 
     @cached_property
     def half_joins(self) -> tuple[HalfJoin, ...]:
         """Producers before consumers, each input's in its probe order."""
-        return half_joins(self.plan, self.orders)
+        return plan_tree.half_joins(self.plan, self.orders)
 
     def directions(self, operator: Plan) -> tuple[tuple[HalfJoin, ...], ...]:
         """An operator's half-joins, one sequence for each of its inputs."""
@@ -155,10 +147,7 @@ class PlanModel:
 
     def phi(self, half_joins: Iterable[HalfJoin]) -> tuple[float, ...]:
         """Rows after none, one, two ... of these half-joins for each row before them (Eq. 5)."""
-        found = [1.0]
-        for half_join in half_joins:
-            found.append(found[-1] * self.productivity(half_join))
-        return tuple(found)
+        return tuple(itertools.accumulate(map(self.productivity, half_joins), operator.mul, initial=1.0))
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
@@ -170,7 +159,7 @@ class PlanModel:
         return self.paths[self.streams.index(stream)]
 
     def _path(self, stream: str) -> Path:
-        own = ascent(self.plan, stream)
+        own = plan_tree.ascent(self.plan, stream)
         sequence = tuple(HalfJoin(node, probed) for node in own for probed in self.orders[node])
         phi = self.phi(sequence)
         starts = itertools.accumulate((len(self.orders[node]) for node in own), initial=0)
@@ -193,22 +182,22 @@ def plan_model(
     `selectivity` is given for operators, for half-joins, or both (the half-join's own comes first).
     `orders` may name only some inputs; the others probe in the plan's order.
     """
-    usual = plain_orders(plan)
+    usual = plan_tree.plain_orders(plan)
     all_orders = {**usual, **(orders or {})}
     assert all(set(all_orders[c]) == set(others) for c, others in usual.items()), "an input probes all others"
-    own_rates = {name: float(rates[name]) for name in leaves(plan)}
+    own_rates = {name: float(rates[name]) for name in plan_tree.leaves(plan)}
     given: dict[Plan, float] = dict(sizes or {})
     for name in own_rates.keys() - given.keys():
         given[name] = own_rates[name] * (windows or {})[name] if own_rates[name] else 0.0
-    of_operator = {child: node for node in operators(plan) for child in node}
+    of_operator = {child: node for node in plan_tree.operators(plan) for child in node}
     known = {
         h: float(selectivity[h if h in selectivity else of_operator[h.driver]])
-        for h in half_joins(plan, all_orders)
+        for h in plan_tree.half_joins(plan, all_orders)
     }
     numbers = (*own_rates.values(), *given.values(), *known.values())
     assert all(0 <= n < math.inf for n in numbers), "rates, sizes, selectivities are finite and not negative"
     held, lifetimes = _states(plan, own_rates, given, known, all_orders)
-    settles = frozenset(intermediates(plan)) - frozenset(given)
+    settles = frozenset(plan_tree.intermediates(plan)) - given.keys()
     return PlanModel(
         plan, frozen(own_rates), frozen(held), frozen(known), frozen(all_orders), frozen(lifetimes), settles
     )
@@ -225,7 +214,7 @@ def _states(
     arrivals: dict[Plan, float] = dict(rates.items())
     sizes: dict[Plan, float] = {name: float(given[name]) for name in rates}
     lifetimes: dict[Plan, float] = {name: _ratio(sizes[name], rates[name]) for name in rates}
-    for node in operators(plan)[:-1]:
+    for node in plan_tree.intermediates(plan):
         per_row = (math.prod(selectivities[HalfJoin(c, p)] * sizes[p] for p in orders[c]) for c in node)
         arrivals[node] = math.fsum(arrivals[c] * rows for c, rows in zip(node, per_row, strict=True))
         if node in given:

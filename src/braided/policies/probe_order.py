@@ -30,32 +30,35 @@ violated by the factor `alpha`; a smaller difference is noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from braided.policies.arrays import Floats, Int64s
-from braided.policies.decisions import ProbeOrderPolicy, Turn
+from braided.policies.decisions import Turn
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """The query's own order."""
+class ProbeOrderPolicy:
+    """Chooses the order in which a driver stream's rows probe the other streams: here as the query has it.
+
+    `profile_rows` is how many of a buffer's rows to profile for it.
+    """
 
     profile_rows: int = 0
 
     def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
-        """Return every stream but the driver, in the order of the query."""
+        """Return every stream but the driver, once."""
         return tuple(s for s in range(len(turn.stored_rows)) if s != driver)
 
     def fan_outs(self, driver: int, turn: Turn, order: Sequence[int]) -> list[float | None]:
-        """Expect nothing."""
+        """Return the matches a row expected of each partner of the order; None where they did not matter."""
         return [None for _ in order]
 
 
 @dataclass(frozen=True)
-class Selectivity(Fixed):
+class Selectivity(ProbeOrderPolicy):
     """Smallest expected fan-out first."""
 
     def order(self, driver: int, turn: Turn) -> tuple[int, ...]:
@@ -73,7 +76,7 @@ class Selectivity(Fixed):
 
 
 @dataclass(frozen=True)
-class AGreedy(Fixed):
+class AGreedy(ProbeOrderPolicy):
     """Smallest fan-out given what was chosen before."""
 
     profile_rows: int = 256
@@ -99,13 +102,9 @@ class AGreedy(Fixed):
         """Return those in the profile, given the partners before."""
         if turn.profile is None:
             return super().fan_outs(driver, turn, order)
-        weights = np.ones(len(turn.profile))
-        expected: list[float | None] = []
-        for partner in order:
-            matches = turn.profile[:, partner]
-            expected.append(_mean(matches, weights) if weights.any() else None)
-            weights = weights * matches
-        return expected
+        matches = turn.profile[:, list(order)].T
+        so_far = [matches[:n].prod(axis=0, dtype=np.float64) for n in range(len(order))]
+        return [_mean(m, w) if w.any() else None for m, w in zip(matches, so_far, strict=True)]
 
 
 def _mean(matches: Int64s, weights: Floats) -> float:
@@ -113,8 +112,8 @@ def _mean(matches: Int64s, weights: Floats) -> float:
     return float(weights @ matches) / float(weights.sum())
 
 
-PROBE_ORDER_POLICIES: dict[str, Callable[[], ProbeOrderPolicy]] = {
-    "fixed": Fixed,
+PROBE_ORDER_POLICIES: dict[str, type[ProbeOrderPolicy]] = {
+    "fixed": ProbeOrderPolicy,
     "selectivity": Selectivity,
     "a-greedy": AGreedy,
 }

@@ -15,8 +15,8 @@ a later batch with budget to spare finds every combination that one of its own r
 >>> from braided.policies.allocation.greedy_path import allocate
 >>> from braided.policies.allocation.question import Question
 >>> allowances = allocate(Question(model, 300)).allowances
->>> rations_of(("a", "b"), known["a", "b"], allowances).shares
-{0: (0.0,), 1: (0.42857142857142855,)}
+>>> [plan.shares for plan in rations_of(("a", "b"), known["a", "b"], allowances).values()]
+[(0.0,), (0.42857142857142855,)]
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from braided.policies.decisions import Rations, Turn
+from braided.policies.decisions import ProbePlan, Rations, Turn
 from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan
 
@@ -61,22 +61,22 @@ def model_of(
 
 def rations_of(operator: tuple[Plan, ...], now: Known, allowances: Mapping[HalfJoin, float]) -> Rations:
     """Shares for every input of an operator, along its probe order."""
-    shares, allowed = {}, {}
+    plans = {}
     for i, child in enumerate(operator):
         rows = float(now.turn.waiting_rows[i])
-        part, probes = [], []
+        shares, allowed = [], []
         for partner in now.orders[i]:
             may = min(rows, allowances.get(HalfJoin(child, operator[partner]), 0.0))
-            share = may / rows if rows else 0.0
-            part.append(1.0 if share >= _ALL or not rows else share)
-            probes.append(may)
+            share = may / rows if rows else 1.0
+            shares.append(1.0 if share >= _ALL else share)
+            allowed.append(may)
             rows = may * _selectivity(now.turn, i, partner) * max(1.0, float(now.turn.stored_rows[partner]))
-        shares[i], allowed[i] = tuple(part), tuple(probes)
-    return Rations(dict(now.orders), shares, allowed)
+        plans[i] = ProbePlan(i, now.orders[i], tuple(shares), tuple(allowed))
+    return plans
 
 
 def _selectivity(turn: Turn, i: int, j: int) -> float:
     """The share of pairs that match; one match a row if nothing is known."""
     seen = turn.selectivity
-    found = (seen[i][j] if seen[i][j] is not None else seen[j][i]) if seen else None
-    return min(1.0, 1 / max(1.0, float(turn.stored_rows[j])) if found is None else found)
+    share = (seen[i][j] if seen[i][j] is not None else seen[j][i]) if seen else None
+    return min(1.0, 1 / max(1.0, float(turn.stored_rows[j])) if share is None else share)

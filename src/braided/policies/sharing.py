@@ -27,9 +27,9 @@ its opposite, lets the slowest one pass. Both are the paper's rules if n is 2.
 (5.0, 25.0)
 >>> whole((2.5, 2.5), 5, turn=0), whole((2.5, 2.5), 5, turn=1)  # the odd row goes round
 ((3, 2), (2, 3))
->>> let_in("equal", 50, Arrivals((5, 100), (60.0, 60.0)))
+>>> let_in("equal", 50, (5, 100), (60.0, 60.0))
 (5.0, 45.0)
->>> let_in("inverse", 10, Arrivals((80, 20), (9.0, 1.0)))
+>>> let_in("inverse", 10, (80, 20), (9.0, 1.0))
 (2.0, 8.0)
 >>> split("max-slow", 1000, rates=(10, 50), caps=(5000, 5000))
 (1000.0, 0.0)
@@ -43,31 +43,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
-class Arrivals:
-    """Rows that wait for admission, and the window of each stream; with `state_rows` its part of them.
+def let_in(
+    allocation: str,
+    budget: float,
+    rows: Sequence[int],
+    windows: Sequence[float],
+    missing_rows: Sequence[float] = (),
+) -> tuple[float, ...]:
+    """Return how many rows of each stream to admit, of those that wait.
 
-    `missing_rows` are the rows each window lacks of that part.
+    With `state_rows`, `windows` are each stream's part of them, and `missing_rows` what it lacks of that.
+    "random" is rows of all streams alike: proportional.
     """
-
-    rows: tuple[int, ...]
-    windows: tuple[float, ...]
-    missing_rows: tuple[float, ...] = ()
-
-
-def let_in(allocation: str, budget: float, now: Arrivals) -> tuple[float, ...]:
-    """Return how many rows of each stream to admit; "random" is rows of all streams alike: proportional."""
-    weights: Sequence[float] = now.rows
-    first = [0.0] * len(now.rows)
+    weights: Sequence[float] = rows
+    first: Sequence[float] = [0.0] * len(rows)
     if allocation.startswith("window"):
-        weights = [max(0.0, w) for w in now.windows]
-    if allocation == "window-inverse" and now.missing_rows:  # first fill the windows
-        caps = [min(m, r) for m, r in zip(now.missing_rows, now.rows, strict=True)]
-        first = list(fill(budget / 2, now.missing_rows, caps))
-    return _more(budget, first, _weights(allocation.removeprefix("window-"), weights), now.rows)
+        weights = [max(0.0, w) for w in windows]
+    if allocation == "window-inverse" and missing_rows:  # first fill the windows
+        first = fill(budget / 2, missing_rows, [*map(min, missing_rows, rows)])
+    return _more(budget, first, _weights(allocation.removeprefix("window-"), weights), rows)
 
 
 def split(rule: str, budget: float, *, rates: Sequence[float], caps: Sequence[float]) -> tuple[float, ...]:
@@ -76,8 +72,7 @@ def split(rule: str, budget: float, *, rates: Sequence[float], caps: Sequence[fl
         return fill(budget, _weights(rule if any(rates) else "equal", rates), caps)
     streams = range(len(rates))
     passing = max(streams, key=lambda i: (rates[i] if rule == "max-slow" else -rates[i], i))
-    others = fill(budget, [float(i != passing) for i in streams], caps)
-    return _more(budget, others, [float(i == passing) for i in streams], caps)
+    return fill(budget, [1.0 if i == passing else math.inf for i in streams], caps)
 
 
 def _weights(rule: str, values: Sequence[float]) -> list[float]:
@@ -101,25 +96,15 @@ def fill(budget: float, weights: Sequence[float], caps: Sequence[float]) -> tupl
 
     An infinite weight comes before all others; a weight of zero gets nothing.
     """
-    first = [math.isinf(w) for w in weights]
-    if any(first):
-        part = fill(budget, [float(f) for f in first], caps)
-        others = [0.0 if f else w for f, w in zip(first, weights, strict=True)]
-        return _more(budget, part, others, caps)
-    parts = [0.0] * len(weights)
+    if math.inf in weights:
+        first = fill(budget, [float(w == math.inf) for w in weights], caps)
+        return _more(budget, first, [0.0 if w == math.inf else w for w in weights], caps)
+    parts, left = [0.0] * len(weights), max(0.0, float(budget))
     open_ = [i for i, w in enumerate(weights) if w > 0 and caps[i] > 0]
-    left = float(budget)
-    while open_ and left > 0:
-        total = sum(weights[i] for i in open_)
-        capped = [i for i in open_ if parts[i] + left * weights[i] / total >= caps[i]]
-        if not capped:
-            for i in open_:
-                parts[i] += left * weights[i] / total
-            break
-        for i in capped:
-            left -= caps[i] - parts[i]
-            parts[i] = float(caps[i])
-        open_ = [i for i in open_ if i not in capped]
+    open_.sort(key=lambda i: caps[i] / weights[i])  # whoever reaches its cap comes before all that do not
+    for n, i in enumerate(open_):
+        parts[i] = min(float(caps[i]), left * weights[i] / sum(weights[j] for j in open_[n:]))
+        left -= parts[i]
     return tuple(parts)
 
 

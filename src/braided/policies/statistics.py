@@ -47,6 +47,9 @@ class StreamStatistics:
     violations: int = number("rows that broke a promise and were left out")
     closed_keys: int = number("single keys that are remembered as closed")
     newest_us: int | None = number("its newest time", "max", "us", default=None)
+    idle: bool = number(
+        "whether it holds the watermark no more, because it brings nothing", "max", default=False
+    )
     staleness_us: int | None = number(
         "how old the oldest row of the latest results was", "max", "us", default=None
     )
@@ -163,13 +166,29 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class EpochMetrics:
+    """An epoch of a join on Spark: from and before when the oldest row of its results lies (None: open).
+
+    Once the watermark has passed `passes_us`, it is empty, and goes at the next start. `live_rows` are the
+    rows that its buckets hold.
+    """
+
+    number: int
+    since_us: int | None
+    until_us: int | None
+    passes_us: int | None
+    live_rows: int
+
+
+@dataclass(frozen=True)
 class JoinMetrics(Statistics):
     """The statistics of a join on Spark, and what Spark and the state store know of it.
 
-    `batch_seconds` are the latest batches' times, oldest first. A `largest_bucket_share` of 1 / buckets is
-    even; it and `hottest_key_share` are those of the most uneven stage. `lag_us` is how far each stream's
-    newest time lies behind the newest of all. `rebuilds`, `arena_hits` and the seconds are of the latest
-    batch, over all buckets.
+    `epochs` are those that live, oldest first; `hot_keys` has, by stream, the heaviest keys and about their
+    shares of its rows. `batch_seconds` are the latest batches' times, oldest first. A `largest_bucket_share`
+    of 1 / buckets is even; it and `hottest_key_share` are those of the most uneven stage. `lag_us` is how far
+    each stream's newest time lies behind the newest of all. `rebuilds`, `arena_hits` and the seconds are of
+    the latest batch, over all buckets.
     """
 
     query_id: str = ""
@@ -187,6 +206,8 @@ class JoinMetrics(Statistics):
     engine_seconds: float = number("time in engines", unit="seconds", default=0.0)
     state_seconds: float = number("time with state and arenas", unit="seconds", default=0.0)
     lag_us: Mapping[str, int | None] = field(default_factory=dict)
+    epochs: tuple[EpochMetrics, ...] = ()
+    hot_keys: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     memory_limit: int | None = number(
         "the memory budget of all buckets",
         "",
@@ -195,3 +216,14 @@ class JoinMetrics(Statistics):
         prometheus="braided_memory_limit_bytes",
         limit_of=_STATE,
     )
+
+    @property
+    def copies(self) -> float:
+        """Rows that were sent to buckets for each that was read, since the start."""
+        read = sum(s.rows_in for s in self.streams.values())
+        return 1 + sum(s.copied_rows for s in self.streams.values()) / read if read else 1.0
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The streams that hold the watermark no more, because they bring nothing."""
+        return tuple(name for name, s in self.streams.items() if s.idle)

@@ -27,6 +27,7 @@ from braided.query.stream import Stream
 
 INFINITE_US = 1 << 61
 Pair: TypeAlias = tuple[str, str]
+Matrix: TypeAlias = list[list[int]]
 Within: TypeAlias = tuple[tuple[Pair, tuple[str, str]], ...]
 
 
@@ -39,9 +40,8 @@ class Bounds:
     @property
     def any(self) -> bool:
         """Whether any pair of streams is bounded at all."""
-        return any(
-            bound < INFINITE_US for i, row in enumerate(self.matrix) for j, bound in enumerate(row) if i != j
-        )
+        finite = sum(bound < INFINITE_US for row in self.matrix for bound in row)
+        return finite > len(self.matrix)  # a stream's bound to itself always is
 
     @property
     def span_us(self) -> int:
@@ -53,7 +53,7 @@ class Bounds:
         return max(bound for j, bound in enumerate(self.matrix[i]) if j != i)
 
     def between(self, groups: Sequence[Sequence[int]]) -> Bounds:
-        """What holds between the newest times of groups of streams, if all bounds between them hold.
+        """Return what holds between the newest times of groups of streams if all bounds between them hold.
 
         Let N be the newest time of group I. For a row of stream c in group J and every a in I,
         `time_c - N <= time_c - time_a <= D[a][c]`; N of J is the time of some such c. So the newest times
@@ -69,13 +69,10 @@ class Bounds:
 
 
 def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, int]]) -> Bounds:
-    """Bounds of the streams' windows and of `(first, second, low_us, high_us)` entries, closed."""
-    size = len(streams)
-    matrix = [[INFINITE_US] * size for _ in range(size)]
-    for i, stream in enumerate(streams):
-        for j in range(size):
-            window_us = stream.window_us
-            matrix[i][j] = 0 if i == j else INFINITE_US if window_us is None else window_us
+    """Close the bounds of the streams' windows and of `(first, second, low_us, high_us)` entries."""
+    windows_us = [INFINITE_US if s.window_us is None else s.window_us for s in streams]
+    size = range(len(streams))
+    matrix = [[0 if i == j else windows_us[i] for j in size] for i in size]
     for first, second, low_us, high_us in within_us:
         matrix[first][second] = min(matrix[first][second], high_us)
         matrix[second][first] = min(matrix[second][first], -low_us)
@@ -83,34 +80,27 @@ def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, in
     return Bounds(tuple(tuple(row) for row in matrix))
 
 
-def _shorten(matrix: list[list[int]], names: Sequence[str]) -> None:
-    """Floyd-Warshall in place; a negative cycle is a contradiction."""
-    size = len(matrix)
+def _shorten(matrix: Matrix, names: Sequence[str]) -> None:
+    """Run Floyd-Warshall in place; a negative cycle is a contradiction."""
+    size = range(len(matrix))
     direct = [list(row) for row in matrix]
-    via = [list(range(size)) for _ in range(size)]
-    for k in range(size):
-        for i in range(size):
-            for j in range(size):
-                if matrix[i][k] >= INFINITE_US or matrix[k][j] >= INFINITE_US:
-                    continue
-                if matrix[i][k] + matrix[k][j] < matrix[i][j]:
-                    if i == j:
-                        _contradiction(i, k, via, direct, names)
-                    matrix[i][j] = matrix[i][k] + matrix[k][j]
-                    via[i][j] = via[i][k]
+    via = [list(size) for _ in size]
+    for k, i, j in itertools.product(size, repeat=3):
+        legs_us = matrix[i][k], matrix[k][j]
+        if max(legs_us) < INFINITE_US and sum(legs_us) < matrix[i][j]:
+            if i == j:
+                _contradiction(i, k, via, direct, names)
+            matrix[i][j] = sum(legs_us)
+            via[i][j] = via[i][k]
 
 
-def _contradiction(
-    i: int, k: int, via: list[list[int]], direct: list[list[int]], names: Sequence[str]
-) -> None:
+def _contradiction(i: int, k: int, via: Matrix, direct: Matrix, names: Sequence[str]) -> None:
     path = [i]
     for goal in (k, i):
         while path[-1] != goal or len(path) == 1:
             path.append(via[path[-1]][goal])
     steps = [f"{names[b]} - {names[a]} <= {to_text(direct[a][b])}" for a, b in itertools.pairwise(path)]
     total = to_text(sum(direct[a][b] for a, b in itertools.pairwise(path)))
-    raise InvalidValue(
-        "within: the bounds contradict each other along the cycle "
-        f"{' -> '.join(names[p] for p in path)}: {'; '.join(steps)}; "
-        f"together they ask for a time before itself ({total}); loosen one of them"
-    )
+    cycle = f"the cycle {' -> '.join(names[p] for p in path)}: {'; '.join(steps)}"
+    asked = f"together they ask for a time before itself ({total})"
+    raise InvalidValue(f"within: the bounds contradict each other along {cycle}; {asked}; loosen one of them")

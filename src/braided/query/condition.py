@@ -30,7 +30,7 @@ class Column:
     column: str
 
     def columns(self) -> frozenset[tuple[str, str]]:
-        """The (stream, column) pairs used."""
+        """Return the (stream, column) pairs used."""
         return frozenset({(self.stream, self.column)})
 
 
@@ -42,7 +42,7 @@ class Literal:
     kind: str = ""
 
     def columns(self) -> frozenset[tuple[str, str]]:
-        """None."""
+        """Return no pair."""
         return frozenset()
 
 
@@ -54,7 +54,7 @@ class Call:
     arguments: tuple[Condition, ...]
 
     def columns(self) -> frozenset[tuple[str, str]]:
-        """All that its arguments use."""
+        """Return all pairs that its arguments use."""
         return frozenset().union(*(a.columns() for a in self.arguments))
 
 
@@ -62,7 +62,7 @@ Condition: TypeAlias = Column | Literal | Call
 
 
 def show(condition: Condition) -> str:
-    """An expression as SQL, for messages."""
+    """Write an expression as SQL, for messages."""
     if isinstance(condition, Column):
         return f"{condition.stream}.{condition.column}"
     if isinstance(condition, Literal):
@@ -72,23 +72,11 @@ def show(condition: Condition) -> str:
     return f"({inner[0]} {condition.operation} {inner[1]})" if len(inner) == 2 else named
 
 
-_BINARY = {
-    "And": "and",
-    "Or": "or",
-    "EQ": "=",
-    "NEQ": "<>",
-    "LT": "<",
-    "LTE": "<=",
-    "GT": ">",
-    "GTE": ">=",
-    "Add": "+",
-    "Sub": "-",
-    "Mul": "*",
-    "Div": "/",
-    "Mod": "%",
-}
+_COMPARED = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_BINARY = {"And": "and", "Or": "or", "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", **_COMPARED}
 _UNARY = {"Not": "not", "Neg": "neg", "Abs": "abs"}
-_PREDICATES = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "Not", "Is", "In", "Between", "Like", "Escape")
+_TESTS = (*_COMPARED, "Is", "In", "Between", "Like")
+_PREDICATES = (*_TESTS, "Not", "Escape")
 _DATED = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMPTZ": "timestamp"}
 _READ = {
     **dict.fromkeys((*_BINARY, "Is", "Escape"), ("this", "expression")),
@@ -111,7 +99,7 @@ SUPPORTED = (
 
 
 def parse(text: str) -> Condition:
-    """The condition a SQL text describes."""
+    """Read the condition that a SQL text describes."""
     if not isinstance(text, str):
         raise InvalidType(f"where must be SQL text; got {shown(text)}", value=text)
     try:
@@ -134,38 +122,36 @@ def _parse(text: str) -> Condition:
 
 
 def sqlglot(owner: str) -> Any:
-    """The package, imported when the first text is read."""
+    """Import the package when the first text is read."""
     try:
         import sqlglot as package  # noqa: PLC0415  (an optional dependency, and 0.1 s to import)
     except ImportError:
-        raise InvalidValue(
-            f"{owner} needs the package sqlglot; install it with: pip install 'braided[sql]'"
-        ) from None
+        remedy = "install it with: pip install 'braided[sql]'"
+        raise InvalidValue(f"{owner} needs the package sqlglot; {remedy}") from None
     return package
 
 
 def read(tree: Any, text: str) -> Condition:
-    """The condition that a parsed text means; a node or an argument that is not understood raises."""
-    unread = first_unread(tree)
-    if unread is not None:
-        raise refusal(*unread, text)
+    """Read a parsed text; a node or an argument that is not understood raises."""
+    for node, argument in unread(tree):
+        raise refusal(node, argument, text)
     return _read(tree, text)
 
 
-def first_unread(tree: Any) -> tuple[Any, str] | None:
-    """The first node that is not understood, and which argument of it; all of it if that is empty."""
+def unread(tree: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the nodes that are not understood, and which argument of each; all of it if that is empty."""
     for node in tree.walk():
-        known = _READ.get(type(node).__name__)
-        if known is None:
-            return node, ""
+        kind = type(node).__name__
+        if kind not in _READ:
+            yield node, ""
+            continue
         for name, value in node.args.items():
-            if name not in known and value is not None and value is not False and value != []:
-                return node, name
-    return None
+            if name not in _READ[kind] and value is not None and value is not False and value != []:
+                yield node, name
 
 
 def refusal(node: Any, argument: str, text: str) -> InvalidValue:
-    """The error about a part of a condition that is not understood."""
+    """Build the error about a part of a condition that is not understood."""
     if type(node).__name__ == "Column":
         return InvalidValue(f"where must name columns as stream.column; got {node.sql()!r} in {text!r}")
     part = f"{node.sql()!r} ({argument})" if argument else repr(node.sql())
@@ -174,15 +160,13 @@ def refusal(node: Any, argument: str, text: str) -> InvalidValue:
 
 def _read(node: Any, text: str) -> Condition:
     kind = type(node).__name__
-    if kind == "Column":
-        return _column(node, text)
-    if kind == "Paren":
-        return _read(node.this, text)
     _check_grouping(node, kind, text)
     if kind in _BINARY:
         return Call(_BINARY[kind], (_read(node.this, text), _read(node.expression, text)))
     if kind in _UNARY:
         return Call(_UNARY[kind], (_read(node.this, text),))
+    if kind == "Paren":
+        return _read(node.this, text)
     return _other(node, kind, text)
 
 
@@ -193,15 +177,14 @@ def _check_grouping(node: Any, kind: str, text: str) -> None:
     """
     left, right = type(node.this).__name__, type(node.args.get("expression")).__name__
     loose = kind == "Mod" and (left in ("Add", "Sub") or right in ("Mul", "Div"))
-    if kind in _PREDICATES and kind not in ("Not", "Escape"):
+    if kind in _TESTS:
         loose = (
             left in _PREDICATES or right in _PREDICATES or (right == "Paren" and _is_test(node.expression))
         )
     if loose:
-        raise InvalidValue(
-            f"where: it is unclear what belongs together in {node.sql()!r} in {text!r}; use parentheses, on "
-            "the left of a comparison: (a.x IS NULL) = b.y"
-        )
+        unclear = f"where: it is unclear what belongs together in {node.sql()!r} in {text!r}"
+        example = "(a.x IS NULL) = b.y"
+        raise InvalidValue(f"{unclear}; use parentheses, on the left of a comparison: {example}")
 
 
 def _is_test(node: Any) -> bool:
@@ -211,6 +194,8 @@ def _is_test(node: Any) -> bool:
 
 
 def _other(node: Any, kind: str, text: str) -> Condition:
+    if kind == "Column" and node.args.get("table"):
+        return Column(node.args["table"].name, node.this.name)
     if kind == "Literal":
         return Literal(node.this if node.is_string else _number(node.this, text))
     if kind in ("Boolean", "Null"):
@@ -233,19 +218,19 @@ def _other(node: Any, kind: str, text: str) -> Condition:
 
 
 def _like(node: Any, escape: Condition, text: str) -> Condition:
-    """LIKE; a backslash escapes in the tree's pattern, whatever escapes in the text."""
+    """Read LIKE; a backslash escapes in the tree's pattern, whatever escapes in the text."""
     pattern = _read(node.expression, text)
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or pattern.kind:
         raise InvalidType(f"where: LIKE needs a pattern in quotes; got {node.sql()!r} in {text!r}")
     if not isinstance(escape, Literal) or not isinstance(escape.value, str) or len(escape.value) > 1:
         raise InvalidValue(f"where: ESCAPE needs one character in quotes; got {text!r}")
-    escaped = Literal("".join(_escaped(pattern.value, escape.value)))
-    call = Call("like", (_read(node.this, text), escaped))
+    pieces = _escaped(pattern.value, escape.value)
+    call = Call("like", (_read(node.this, text), Literal("".join(pieces))))
     return Call("not", (call,)) if node.args.get("negate") else call
 
 
 def _escaped(pattern: str, escape: str) -> Iterator[str]:
-    """The pieces of a pattern with a backslash, instead of `escape`, before what means itself."""
+    """Yield the pieces of a pattern with a backslash, instead of `escape`, before what means itself."""
     characters = iter(pattern)
     for character in characters:
         if character != escape:
@@ -253,22 +238,15 @@ def _escaped(pattern: str, escape: str) -> Iterator[str]:
             continue
         literal = next(characters, "")
         if literal not in ("%", "_", escape):
-            raise InvalidValue(
-                f"where: in the pattern {pattern!r} {escape!r} must stand before %, _ or itself; "
-                "write it twice to mean itself, or choose another with ESCAPE"
-            )
+            wrong = f"where: in the pattern {pattern!r} {escape!r} must stand before %, _ or itself"
+            remedy = "write it twice to mean itself, or choose another with ESCAPE"
+            raise InvalidValue(f"{wrong}; {remedy}")
         yield f"\\{literal}" if literal in "%_\\" else literal
-
-
-def _column(node: Any, text: str) -> Column:
-    if not node.args.get("table"):
-        raise refusal(node, "", text)
-    return Column(node.args["table"].name, node.this.name)
 
 
 def _number(digits: str, text: str) -> int | float:
     if len(digits) > MOST_DIGITS or float(digits) == math.inf:
         raise InvalidValue(
-            f"where: a number is too large in {text[:60]!r}; it has at most {MOST_DIGITS} digits"
+            f"where: a number in {text[:60]!r} is too large; it has {MOST_DIGITS} digits at most"
         )
     return int(digits) if digits.isdigit() else float(digits)

@@ -38,67 +38,52 @@ MAX_US = 1 << 60  # 36,000 years: the kernels add two such values to a time with
 
 
 def to_us(duration: Duration, *, owner: str = "duration") -> int:
-    """The duration in microseconds; a text may start with '-'."""
+    """Return the duration in microseconds; a text may start with '-'."""
     if isinstance(duration, timedelta):
         us = duration // timedelta(microseconds=1)
     elif isinstance(duration, str):
         us = _parse(duration, owner)
     else:
-        raise InvalidType(
-            f"{owner} must be a duration such as '10 minutes' or a timedelta; "
-            f"got {shown(duration)} ({type(duration).__name__})",
-            value=duration,
-        )
+        wanted = f"{owner} must be a duration such as '10 minutes' or a timedelta"
+        given = f"{shown(duration)} ({type(duration).__name__})"
+        raise InvalidType(f"{wanted}; got {given}", value=duration)
     if abs(us) > MAX_US:
         raise InvalidValue(f"{owner} must be shorter than 36,000 years; got {duration!r}", value=duration)
     return us
 
 
 def to_text(us: int) -> str:
-    """The canonical text: a whole number of the largest unit that fits."""
+    """Return the canonical text: a whole number of the largest unit that fits."""
     if us == 0:
         return "0 seconds"
-    sign, size = ("-", -us) if us < 0 else ("", us)
-    for unit, unit_us in _UNIT_US.items():
-        if unit != "week" and size % unit_us == 0:
-            count = size // unit_us
-            return f"{sign}{count} {unit}{'' if count == 1 else 's'}"
-    raise AssertionError("one microsecond divides every duration")
+    unit, unit_us = next((u, size) for u, size in _UNIT_US.items() if u != "week" and us % size == 0)
+    return f"{us // unit_us} {unit}{'' if abs(us) == unit_us else 's'}"
 
 
 def _parse(text: str, owner: str) -> int:
     body = text.strip().lower()
-    if len(body) > 100:
-        raise InvalidValue(
-            f"{owner} must be a duration such as '10 minutes'; got {text[:40]!r}...", value=text
-        )
-    sign = -1 if body.startswith("-") else 1
-    body = body.removeprefix("-")
+    sign, body = (-1 if body.startswith("-") else 1), body.removeprefix("-")
     total, at = Fraction(0), 0
-    while at < len(body) and (part := _PART.match(body, at)) and part.group(2) in _WORD_US:
+    while at < len(body) <= 100 and (part := _PART.match(body, at)) and part.group(2) in _WORD_US:
         total += Fraction(part.group(1)) * _WORD_US[part.group(2)]
         at = part.end()
     if at < len(body) or not body:
-        raise InvalidValue(
-            f"{owner} must be a duration such as '10 minutes', '2 hours' or '100 ms'; got {text!r}"
-            + _meant(body, sign),
-            value=text,
-        )
+        wanted = f"{owner} must be a duration such as '10 minutes', '2 hours' or '100 ms'"
+        hint = _meant(body, sign) if len(body) <= 100 else ""
+        raise InvalidValue(f"{wanted}; got {shown(text)}{hint}", value=text)
     return sign * round(total)
 
 
 def _meant(body: str, sign: int) -> str:
-    """A hint for a mistyped unit, or a missing one: the whole duration as it may have been meant."""
+    """Suggest the duration that may have been meant, where a unit is mistyped or missing."""
     if re.fullmatch(r"\d+(\.\d+)?", body):
         return f"; it has no unit: '{body} seconds'?"
     fixed = re.sub(r"[^\W\d]+", lambda word: _closest(word.group()), body)
     units = re.findall(r"[^\W\d]+", fixed)
-    if not units or not all(unit in _WORD_US for unit in units) or _PART.sub("", fixed):
+    if not units or not _WORD_US.keys() >= set(units) or _PART.sub("", fixed):
         return ""
     return f"; did you mean {'-' * (sign < 0) + fixed!r}?"
 
 
 def _closest(word: str) -> str:
-    if word in _WORD_US:
-        return word
-    return next(iter(difflib.get_close_matches(word, _LONG, n=1)), word)
+    return next(iter(difflib.get_close_matches(word, _WORD_US, n=1)), word)

@@ -35,37 +35,23 @@ class BraidedError(Exception):
         position: Position | None = None,
     ) -> None:
         super().__init__(*map(masked, args))
-        self.stream = stream
-        self.option = option
-        self.value = value
-        self.position = position
+        self.stream, self.option, self.value, self.position = stream, option, value, position
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors travel between processes, whatever the value was that they are about."""
+        """Let errors travel between processes, whatever value they are about."""
         value = self.value if isinstance(self.value, _PLAIN) else shown(self.value)
         return type(self), self.args, {**self.__dict__, "value": value}
 
     @classmethod
-    def must(
-        cls, option: str, wanted: str, value: object, *, owner: str | None = None, stream: str | None = None
-    ) -> Self:
-        """The error "OWNER: OPTION must be WANTED; got VALUE"; a stream is its own owner."""
-        owner = f"stream {stream!r}" if owner is None and stream is not None else owner
+    def must(cls, option: str, wanted: str, value: object, *, owner: str | None = None) -> Self:
+        """Build the error "OWNER: OPTION must be WANTED; got VALUE"."""
         named = option if owner is None else f"{owner}: {option}"
-        return cls(f"{named} must be {wanted}; got {shown(value)}", stream=stream, option=option, value=value)
+        return cls(f"{named} must be {wanted}; got {shown(value)}", option=option, value=value)
 
     @classmethod
     def of(cls, stream: str, option: str, message: str) -> Self:
-        """The error "stream STREAM: MESSAGE" about an option."""
+        """Build the error "stream STREAM: MESSAGE" about an option."""
         return cls(f"stream {stream!r}: {message}", stream=stream, option=option)
-
-    def place(self, option: str | None, *position: str | int, stream: str | None = None) -> None:
-        """Complete the fields: it is about this stream, or inside this option."""
-        self.stream = self.stream or stream
-        if option is not None:
-            inner = () if self.option in (None, option) else (self.option,)
-            self.position = (*position, *inner, *(self.position or ())) or None
-            self.option = option
 
 
 class InvalidValue(BraidedError, ValueError):
@@ -97,12 +83,16 @@ def about(option: str | None = None, *position: str | int, stream: str | None = 
     try:
         yield
     except BraidedError as wrong:
-        wrong.place(option, *position, stream=stream)
+        wrong.stream = wrong.stream or stream
+        if option is not None:
+            inner = () if wrong.option in (None, option) else (wrong.option,)
+            wrong.position = (*position, *inner, *(wrong.position or ())) or None
+            wrong.option = option
         raise
 
 
 def shown(value: object) -> str:
-    """A value as a message tells it: its repr, as far as that is readable."""
+    """Return a value as messages show it: its repr, as far as that is readable."""
     try:
         text = repr(value)
     except ValueError:  # a whole number with too many digits to be printed
@@ -111,31 +101,21 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A hint for a mistyped name: the closest known one, else the list of all.
+    """Suggest the known name closest to a mistyped one, or list all.
 
     >>> did_you_mean("windw", ["window", "time"])
     "did you mean 'window'?"
     """
     names = [str(k) for k in known]
     close = difflib.get_close_matches(name[:100] if isinstance(name, str) else shown(name), names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return "known: " + ", ".join(repr(n) for n in names)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(map(repr, names))}"
 
 
-def require_choice(
-    owner: str, option: str, value: object, known: tuple[str, ...], *, of_stream: str | None = None
-) -> None:
-    """Raise unless `value` is one of the literal choices of an option, or of its entry for a stream."""
+def require_choice(owner: str, option: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise unless `value` is one of the literal choices of an option."""
     if value not in known:
-        named = option if of_stream is None else f"{option} of stream {of_stream!r}"
-        raise InvalidValue(
-            f"{owner}: {named} must be one of {', '.join(map(repr, known))}; "
-            f"got {shown(value)}; {did_you_mean(value, known)}",
-            option=option,
-            value=value,
-            position=None if of_stream is None else (of_stream,),
-        )
+        wanted = f"one of {', '.join(map(repr, known))}; got {shown(value)}; {did_you_mean(value, known)}"
+        raise InvalidValue(f"{owner}: {option} must be {wanted}", option=option, value=value)
 
 
 def require_stream(name: Any, streams: Sequence[str], where: str) -> None:
@@ -145,7 +125,7 @@ def require_stream(name: Any, streams: Sequence[str], where: str) -> None:
 
 
 def os_reason(wrong: OSError) -> str:
-    """Why a file or a folder cannot be made; of a file where a folder should be, that it is one."""
+    """Say why a file or a folder cannot be made, also where a file stands in place of a folder."""
     if isinstance(wrong, FileExistsError | NotADirectoryError):
         return f"{wrong.filename} is a file, or lies in one"
     return wrong.strerror or str(wrong)

@@ -31,7 +31,7 @@ Attribute: TypeAlias = tuple[ColumnName, ...]  # columns that are equal in every
 
 
 def attributes(on: Iterable[Sequence[str]]) -> tuple[Attribute, ...]:
-    """The classes of columns that pairs such as ("orders.item", "items.id") make equal."""
+    """Return the classes of columns that pairs such as ("orders.item", "items.id") make equal."""
     classes: list[set[ColumnName]] = []
     for pair in on:
         both = {column_name(text) for text in pair}
@@ -41,7 +41,7 @@ def attributes(on: Iterable[Sequence[str]]) -> tuple[Attribute, ...]:
 
 
 def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] | None:
-    """Pairs of "stream.column" as a user gives them, each and all in order; bad ones raise."""
+    """Read pairs of "stream.column" as a user gives them, and sort each and all; bad ones raise."""
     if on is None:
         return None
     if isinstance(on, str) or not isinstance(on, Iterable):
@@ -51,16 +51,14 @@ def read_on(on: object, streams: Sequence[str]) -> tuple[tuple[str, str], ...] |
         with about("on", position):
             pairs.append(_pair(pair, streams))
     if not pairs:
-        raise InvalidValue("on names no pair of columns; leave it out to join by the streams' keys")
-    graph = JoinGraph(attributes(pairs))
-    connected = graph.connected(streams)
-    apart = [name for name in streams if name not in connected]
-    if apart:
-        raise InvalidValue(
-            f"on does not connect stream {apart[0]!r} with {', '.join(map(repr, connected))}; "
-            "add a pair that does",
-            stream=apart[0],
-        )
+        example = f"{streams[0]}.id = {streams[1]}.id"
+        remedy = f"add one, such as {example}, or leave it out to join by the streams' keys"
+        raise InvalidValue(f"on names no pair of columns; {remedy}", stream=streams[1])
+    connected = JoinGraph(attributes(pairs)).connected(streams)
+    for name in streams:
+        if name not in connected:
+            apart = f"on: no equality joins stream {name!r} with {', '.join(map(repr, connected))}"
+            raise InvalidValue(f"{apart}; add one, such as {streams[0]}.id = {name}.id", stream=name)
     return tuple(sorted(set(pairs)))
 
 
@@ -74,15 +72,13 @@ def _pair(pair: Any, streams: Sequence[str]) -> tuple[str, str]:
         require_stream(column_name(text)[0], streams, f"on uses {text}")
     first, second = sorted(texts, key=lambda text: streams.index(column_name(text)[0]))
     if column_name(first)[0] == column_name(second)[0]:
-        raise InvalidValue(
-            f"on: a pair must name two different streams; got {pair!r} (a stream that joins itself is given "
-            "twice, under two names)"
-        )
+        remedy = "a stream that joins itself is given twice, under two names"
+        raise InvalidValue(f"on: a pair must name two different streams; got {pair!r} ({remedy})")
     return first, second
 
 
 def column_name(text: str) -> ColumnName:
-    """Stream and column of "stream.column"."""
+    """Split "stream.column" into its two names."""
     stream, column = text.split(".", 1)
     return stream, column
 
@@ -94,20 +90,25 @@ class JoinGraph:
     attributes: tuple[Attribute, ...]
 
     def columns(self, stream: str) -> tuple[str, ...]:
-        """The columns of a stream that must be equal to others."""
+        """Return the columns of a stream that must be equal to others."""
         return tuple(c for attribute in self.attributes for s, c in attribute if s == stream)
 
     def has(self, attribute: Attribute, node: Plan) -> bool:
-        """Whether a stream below a node has a column of an attribute."""
+        """Return whether a stream below a node has a column of an attribute."""
         below = leaves(node)
         return any(stream in below for stream, _ in attribute)
 
     def key(self, operator: tuple[Plan, ...]) -> tuple[Attribute, ...]:
-        """The attributes that all inputs of an operator have."""
+        """Return the attributes that all inputs of an operator have."""
         return tuple(a for a in self.attributes if all(self.has(a, child) for child in operator))
 
+    def equalities(self, operator: tuple[Plan, ...]) -> list[str]:
+        """Write what is equal in an operator's inputs, one text for each attribute of its key."""
+        below = leaves(operator)
+        return [" = ".join(f"{s}.{c}" for s, c in a if s in below) for a in self.key(operator)]
+
     def source(self, attribute: Attribute, node: Plan) -> ColumnName:
-        """The column that an input of an operator gives for an attribute."""
+        """Return the column that an input of an operator gives for an attribute."""
         below = leaves(node)
         return next((stream, column) for stream, column in attribute if stream in below)
 
@@ -115,23 +116,19 @@ class JoinGraph:
         """Raise if an operator's inputs have no column in common; a join without any key may."""
         for operator in operators(plan) if self.attributes else ():
             if not self.key(operator):
-                inputs = ", ".join(label(child) for child in operator)
-                raise InvalidValue(
-                    f"plan: the inputs {inputs} of one operator have no key in common, so every pair of rows "
-                    "would be compared; put streams together that `on` connects"
-                )
+                inputs = f"the inputs {', '.join(map(label, operator))} of one operator"
+                why = "have no key in common, so every pair of rows would be compared"
+                raise InvalidValue(f"plan: {inputs} {why}; put streams together that `on` connects")
 
     def connected(self, streams: Sequence[str]) -> tuple[str, ...]:
-        """The streams that are connected with the first one."""
+        """Return the streams that are connected with the first one."""
         reached = {streams[0]}
-        while True:
-            more = {s for a in self.attributes if any(n in reached for n, _ in a) for s, _ in a} - reached
-            if not more:
-                return tuple(s for s in streams if s in reached)
-            reached |= more
+        for _ in streams:  # each round reaches one more, if there is one
+            reached |= {s for a in self.attributes if any(n in reached for n, _ in a) for s, _ in a}
+        return tuple(s for s in streams if s in reached)
 
     def plan(self, streams: Sequence[str]) -> Plan:
-        """As few operators as the keys allow: all inputs that share an attribute are joined at once."""
+        """Plan as few operators as the keys allow: join all inputs that share an attribute at once."""
         nodes: list[Plan] = list(streams)
         if not self.attributes:
             return tuple(nodes)
@@ -144,12 +141,11 @@ class JoinGraph:
         return nodes[0]
 
     def linear(self, streams: Sequence[str]) -> Plan:
-        """Binary operators, each time with the next stream in order that has a key in common."""
+        """Plan binary operators, each with the next stream in order that has a key in common."""
         plan: Plan = streams[0]
         left = list(streams[1:])
         while left:
-            fit = (s for s in left if not self.attributes or self.key((plan, s)))
-            stream = next(fit)
+            stream = next(s for s in left if not self.attributes or self.key((plan, s)))
             plan = (plan, stream)
             left.remove(stream)
         return plan

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from braided.query import condition
-from braided.query import meaning as meanings
-from braided.query.bounds import Bounds, Within, close
-from braided.query.checks import check, check_keys
+from braided.query.bounds import INFINITE_US, Bounds, Within, close
+from braided.query.checks import check
 from braided.query.durations import Duration, to_us
 from braided.query.errors import about
-from braided.query.explain import diagram
-from braided.query.explain import text as explain
-from braided.query.join_graph import JoinGraph, attributes, read_on
+from braided.query.explain.diagram import mermaid
+from braided.query.explain.expected_state import expected_state
+from braided.query.explain.text import explain
+from braided.query.join_graph import JoinGraph, attributes, column_name, read_on
+from braided.query.layout import explain_layout
+from braided.query.meaning import PARTS, difference
 from braided.query.memory import Memory
 from braided.query.overload import Overload
 from braided.query.parts import read_select, read_streams, read_within
 from braided.query.plan_tree import Plan, operators, read_plan
 from braided.query.stream import Stream
 from braided.query.tuning import Tuning
-from braided.query.values import PlainDict, freeze, value_class
+from braided.query.values import Value
 
 WithinOption: TypeAlias = Mapping[tuple[str, str], Duration | tuple[Duration, Duration]]
 _BY_NAMES: dict[str, Callable[[Any, Sequence[str]], Any]] = {
@@ -33,9 +37,8 @@ _BY_NAMES: dict[str, Callable[[Any, Sequence[str]], Any]] = {
 }
 
 
-@value_class
-class JoinQuery(PlainDict):
-    """A join of two to eight streams on a common key, or `on` pairs of equal columns.
+class JoinQuery(Value):
+    """A join of two to sixteen streams on a common key, or `on` pairs of equal columns.
 
     A result is a combination of one row of each stream with equal, non-null keys, inside every
     window and `within` bound, for which `where` is true. `select` maps output names to
@@ -57,15 +60,10 @@ class JoinQuery(PlainDict):
     emit_punctuations: bool = False
 
     def _check(self) -> None:
-        freeze(self, streams=read_streams(self.streams))
+        object.__setattr__(self, "streams", read_streams(self.streams))
         for option, read in _BY_NAMES.items():
             with about(option):
-                freeze(self, **{option: read(getattr(self, option), self.names)})
-        check_keys(self)
-        with about("plan"):
-            self.graph.check(self.tree)
-        with about("within"):
-            _ = self.bounds
+                object.__setattr__(self, option, read(getattr(self, option), self.names))
         check(self)
 
     @functools.cached_property
@@ -78,10 +76,8 @@ class JoinQuery(PlainDict):
         """Which columns must be equal."""
         if self.on is not None:
             return JoinGraph(attributes(self.on))
-        keys = [s.key_columns for s in self.streams]
-        return JoinGraph(
-            tuple(tuple(zip(self.names, columns, strict=True)) for columns in zip(*keys, strict=True))
-        )
+        keys = zip(*(s.key_columns for s in self.streams), strict=True)
+        return JoinGraph(tuple(tuple(zip(self.names, columns, strict=True)) for columns in keys))
 
     @functools.cached_property
     def tree(self) -> Plan:
@@ -101,6 +97,11 @@ class JoinQuery(PlainDict):
         at = {name: i for i, name in enumerate(self.names)}
         within_us = [(at[a], at[b], to_us(low), to_us(high)) for (a, b), (low, high) in self.pairs]
         return close(self.streams, within_us)
+
+    def stay_us(self, stream: Stream) -> int | None:
+        """Return how long a stream's rows can meet rows to come, or None if time never ends that."""
+        retention_us = self.bounds.retention_us(self.names.index(stream.name))
+        return None if retention_us >= INFINITE_US else max(0, retention_us)
 
     @property
     def pairs(self) -> Within:
@@ -142,8 +143,7 @@ class JoinQuery(PlainDict):
         """(output name, stream, column) of `select`, or None for all columns."""
         if self.select is None:
             return None
-        pairs: Iterable[tuple[str, str]] = self.select  # type: ignore[assignment]
-        return tuple((name, *source.split(".", 1)) for name, source in pairs)  # type: ignore[misc]
+        return tuple((name, *column_name(source)) for name, source in dict(self.select).items())
 
     def explain(
         self,
@@ -155,33 +155,33 @@ class JoinQuery(PlainDict):
         """Describe the plan in words and as a tree, and what may go wrong.
 
         With `rates` (rows a second) also how many rows will be stored; with `row_bytes` (the bytes of a row's
-        columns) how much memory that takes; with `buckets` how much of it is in each.
+        columns) how much memory that takes; with `buckets` (8 on Spark if nothing is said) how much of it is
+        in each, and where rows go.
         """
-        return explain.explain(self, rates, row_bytes, buckets)
+        state = expected_state(self, rates, row_bytes, buckets if rates is not None else None)
+        return explain(self, state, explain_layout(self, buckets, rates))
 
     def diagram(self) -> str:
         """Draw the plan as a Mermaid flowchart; `braided.query.explain.svg.diagram_svg` draws the same."""
-        return diagram.mermaid(self)
+        return mermaid(self)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the query's meaning; plan, tuning and budgets are not meaning."""
-        return meanings.fingerprint(self.meaning())
+        return hashlib.sha256(json.dumps(self.meaning(), sort_keys=True).encode()).hexdigest()[:32]
 
     def meaning(self) -> dict[str, Any]:
         """Return the part of the query that decides the result."""
-        return meanings.part_of(self.to_dict())
+        return {part: value for part, value in self.to_dict().items() if part in PARTS}
 
     def difference(self, earlier: Mapping[str, Any]) -> str | None:
         """Describe how an earlier query's meaning differs from this one's; None if it does not."""
-        return meanings.difference(earlier, self.meaning())
+        return difference(earlier, self.meaning())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only; `from_dict` undoes it."""
         values = super().to_dict()
         if self.within:
-            values["within"] = [
-                {"streams": [a, b], "from": low, "to": high} for (a, b), (low, high) in self.pairs
-            ]
+            values["within"] = [{"streams": list(p), "from": a, "to": b} for p, (a, b) in self.pairs]
         if self.select:
             values["select"] = dict(self.select)
         return values

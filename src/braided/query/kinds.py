@@ -6,7 +6,7 @@ A reader takes the owner's name, the option's and what was given; it returns wha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from braided.query.durations import Duration, to_text, to_us
@@ -18,26 +18,23 @@ MOST_INT = (1 << 63) - 1
 
 def whole(least: int, most: int, wanted: str) -> Reader:
     """Read a whole number in a range that `wanted` tells."""
-
-    def read(owner: str, option: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidType.must(option, "a whole number", value, owner=owner)
-        if not least <= value <= most:
-            raise InvalidValue.must(option, wanted, value, owner=owner)
-        return value
-
-    return read
+    return _number(int, "a whole number", lambda value: least <= value <= most, wanted)
 
 
 def above_zero(most: float = math.inf) -> Reader:
     """Read a number above zero and at most `most`."""
+    upto = "" if math.isinf(most) else f" and at most {most:g}"
+    return _number(
+        int | float, "a number", lambda value: 0 < value <= most and value < math.inf, f"above 0{upto}"
+    )
 
+
+def _number(kind: Any, called: str, fits: Callable[[Any], bool], wanted: str) -> Reader:
     def read(owner: str, option: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidType.must(option, "a number", value, owner=owner)
-        if not 0 < value <= most or math.isinf(value):
-            upto = "" if math.isinf(most) else f" and at most {most:g}"
-            raise InvalidValue.must(option, f"above 0{upto}", value, owner=owner)
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise InvalidType.must(option, called, value, owner=owner)
+        if not fits(value):
+            raise InvalidValue.must(option, wanted, value, owner=owner)
         return value
 
     return read

@@ -36,6 +36,7 @@ from braided.query.subplans import subplans
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
 
+DEFAULT_BUCKETS = 8
 BATCH_ROWS = 100_000.0  # of each stream in a batch, where nothing is known
 _ROW_SECONDS = 1e-6  # to pack, move and unpack a row once (measured: see docs/inside/engine.md)
 _STAGE_SECONDS = 0.5  # a further stage takes in every batch
@@ -150,7 +151,7 @@ def in_stages(query: JoinQuery, layout: Layout, rates: Mapping[str, float] | Non
     """
     stages, rates = len(subplans(query.graph, query.tree)), check_rates(query, rates)
     if stages == 1:
-        return False, "one key: nothing is copied" if len(layout.dimensions) == 1 else "no key"
+        return False, "one key" if len(layout.dimensions) == 1 else "every pair of rows is compared"
     read, sent = sum(rates.values()), layout.sent(rates)
     grid = _ROW_SECONDS * sent
     staged = _ROW_SECONDS * (read + (stages - 1) * read / len(rates)) + _STAGE_SECONDS * (stages - 1)
@@ -159,6 +160,27 @@ def in_stages(query: JoinQuery, layout: Layout, rates: Mapping[str, float] | Non
         f"{sent / max(1.0, read):.1f} copies of a row on average cost {which} seconds a batch (about "
         f"{grid:.1f}) than {stages} stages (about {staged:.1f})"
     )
+
+
+def explain_layout(
+    query: JoinQuery, buckets: int | None = None, rates: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """Say where rows go on Spark; of a join on one key only if `buckets`, a power of two, are asked for."""
+    if buckets is not None and (not isinstance(buckets, int) or buckets < 1 or buckets & (buckets - 1)):
+        return
+    layout = choose(query, buckets or DEFAULT_BUCKETS, rates)
+    if len(layout.dimensions) == 1 and buckets is None:
+        return
+    staged, reason = in_stages(query, layout, rates)
+    chosen = "stages" if staged and not (query.overload or query.memory) else "a grid"
+    budget = "; a budget needs it" if staged and chosen == "a grid" else ""
+    yield f"on Spark: {chosen} ({reason}{budget})"
+    if chosen == "a grid":
+        pairs = zip(layout.shares, layout.dimensions, strict=True)
+        spread = " x ".join(f"{share} by {dimension}" for share, dimension in pairs if share > 1)
+        yield f"  {layout.cells} cells: {spread or 'one'}"
+        copied = [f"{name} to {n}" for name in query.names if (n := layout.copies(name)) > 1]
+        yield "  a row goes to one cell" + "".join(f", of {text}" for text in copied)
 
 
 def check_rates(query: JoinQuery, rates: Mapping[str, float] | None) -> dict[str, float]:

@@ -29,7 +29,7 @@ _GIVEN = re.compile(r"""(?<![\w.-])([\w.-]+)(=|['"]:\s|\s=\s(?=['"]))("[^"]*"|'[
 
 
 def masked(value: Any) -> Any:
-    """`value` without credentials: a text, or mappings and lists of them; anything else is as it was."""
+    """Return `value` without credentials: a text, or mappings and lists of them; leave others alone."""
     if isinstance(value, str):
         without_users = _ORACLE.sub(f"{MASK}@", _USER.sub(f"{MASK}@", value))
         return _GIVEN.sub(lambda m: m[1] + m[2] + MASK if _is_secret(m[1]) else m[0], without_users)

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
 PARTS = ("streams", "on", "within", "where", "select", "emit_punctuations")
-
-
-def part_of(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the meaning of a query, given as `to_dict` does."""
-    return {name: query[name] for name in PARTS if name in query}
-
-
-def fingerprint(meaning: Mapping[str, Any]) -> str:
-    """Return a text that identifies a meaning."""
-    return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
@@ -39,6 +27,7 @@ def _stream_difference(old: Any, new: list[dict[str, Any]]) -> str | None:
         was = before[now["name"]]
         for option in [*was, *now]:
             if was.get(option) != now.get(option):
-                changed = f"was {was.get(option)!r} and is {now.get(option)!r}"
-                return f"streams: {option} of {now['name']!r} {changed}"
+                return (
+                    f"streams: {option} of {now['name']!r} was {was.get(option)!r} and is {now.get(option)!r}"
+                )
     return f"streams: their order, which is that of the result's columns, was {list(before)} and is {names}"

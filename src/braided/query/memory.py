@@ -10,11 +10,10 @@ from typing import Annotated, Literal
 from braided.query.durations import Duration, to_us
 from braided.query.errors import InvalidType, InvalidValue
 from braided.query.kinds import MOST_INT, above_zero, duration, text, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"]
 Keeping = Literal["recent", "average", "ewma"]
-Lineage = Literal["carried", "recomputed"]
 LEAST_BYTES = 1 << 12
 MOST_BYTES = 1 << 60
 LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
@@ -45,8 +44,7 @@ def _bytes(owner: str, option: str, limit: object) -> int:
     return limit_bytes
 
 
-@value_class
-class Memory(PlainDict):
+class Memory(Value):
     """A budget for stored rows, their indexes and what is known of them; `limit` is bytes, or "512 MB".
 
     Rows are flushed to disk in partition groups: the same slice of keys of every input of an operator.
@@ -76,7 +74,7 @@ class Memory(PlainDict):
     average_of: Annotated[int, whole(1, MOST_INT, "a whole number from 1 on")] = 3
     interval: Annotated[Duration, partial(duration, zero=False)] = "5 seconds"
     defer: bool | None = None
-    lineage: Lineage = "carried"
+    lineage: Literal["carried", "recomputed"] = "carried"
     disk_rate: Annotated[float, above_zero()] | None = None
     memory_weight: Annotated[float, above_zero()] = 1.0
     groups: Annotated[int, _groups] | None = None

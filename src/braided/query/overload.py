@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from braided.query.durations import Duration
 from braided.query.errors import InvalidValue
 from braided.query.kinds import duration, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 MOST_ROWS = 1 << 53  # whole numbers that a float still represents
-Shed = Literal["probes", "input"]
 ProbeAllocation = Literal[
     "jaqpot", "greedy-path", "dp-knapsack", "best-halfjoin", "equal-halfjoin", "global-productivity",
     "equal-best", "selectivity-best",
@@ -24,8 +24,7 @@ Rows: TypeAlias = Annotated[int, whole(1, MOST_ROWS, f"at least 1 and at most {M
 WindowSplit = Literal["max-slow", "max-fast", "proportional", "inverse", "equal"]
 
 
-@value_class
-class Overload(PlainDict):
+class Overload(Value):
     """Budgets; results are a subset of the exact ones, as large as the policies can make it.
 
     `probes` is how many rows may probe in a batch; instead, `target_batch` is how long a batch may take, and
@@ -46,15 +45,25 @@ class Overload(PlainDict):
     _: dataclasses.KW_ONLY
     state_rows: Rows | None = None
     allocation: ProbeAllocation | InputAllocation = "jaqpot"
-    shed: Shed = "probes"
+    shed: Literal["probes", "input"] = "probes"
     window_split: WindowSplit = "max-slow"
 
     def _check(self) -> None:
+        for option, mistake in self._mistakes():
+            raise InvalidValue(f"Overload: {mistake}", option=option, value=getattr(self, option))
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        known = get_args(InputAllocation if self.drops_input else ProbeAllocation)
+        unlimited = self.probes is None and self.target_batch is None
         if self.probes is not None and self.target_batch is not None:
-            raise InvalidValue("Overload: give probes or target_batch, not both", option="target_batch")
-        if self.probes is None and self.target_batch is None and self.state_rows is None:
-            raise InvalidValue("Overload: give a budget: probes, target_batch or state_rows", option="probes")
-        self._check_allocation()
+            yield "target_batch", "give probes or target_batch, not both"
+        if unlimited and self.state_rows is None:
+            yield "probes", "give a budget: probes, target_batch or state_rows"
+        if self.allocation not in known:
+            wrong = f"allocation={self.allocation!r} does not go with shed={self.shed!r}"
+            yield "allocation", f"{wrong}; use one of {', '.join(map(repr, known))}"
+        if unlimited and self.drops_input:
+            yield "shed", "shed='input' needs probes, how many rows a batch are let in"
 
     @property
     def rations(self) -> bool:
@@ -65,17 +74,3 @@ class Overload(PlainDict):
     def drops_input(self) -> bool:
         """Whether rows are dropped before they are stored."""
         return self.shed == "input"
-
-    def _check_allocation(self) -> None:
-        known = get_args(InputAllocation if self.drops_input else ProbeAllocation)
-        if self.allocation not in known:
-            raise InvalidValue(
-                f"Overload: allocation={self.allocation!r} does not go with shed={self.shed!r}; "
-                f"use one of {', '.join(map(repr, known))}",
-                option="allocation",
-                value=self.allocation,
-            )
-        if self.drops_input and self.probes is None and self.target_batch is None:
-            raise InvalidValue(
-                "Overload: shed='input' needs probes, how many rows a batch are let in", option="shed"
-            )

@@ -10,20 +10,19 @@ from braided.query.durations import to_text, to_us
 from braided.query.errors import InvalidType, InvalidValue, about, require_stream, shown
 from braided.query.stream import Stream
 
-MAX_STREAMS = 8
+MAX_STREAMS = 16
 RESULT_TIME = "result_time"
 PUNCTUATION = "punctuation"
 
 
 def read_streams(given: Any) -> tuple[Stream, ...]:
-    """Read two to eight streams with different names; a mapping has their options by name."""
+    """Read two to sixteen streams with different names; a mapping has their options by name."""
     if isinstance(given, Stream | str) or not isinstance(given, Iterable):
         raise InvalidType.must("streams", "a list of bd.Stream", given, owner="JoinQuery")
-    by_name = isinstance(given, Mapping)
-    streams = tuple(
-        _named(str(at), options) if by_name else _stream(at, options)
-        for at, options in (given.items() if isinstance(given, Mapping) else enumerate(given))
-    )
+    if isinstance(given, Mapping):
+        streams = tuple(_named(str(name), options) for name, options in given.items())
+    else:
+        streams = tuple(_stream(position, stream) for position, stream in enumerate(given))
     if not 2 <= len(streams) <= MAX_STREAMS:
         alone = f" ({streams[0].name!r})" if len(streams) == 1 else ""
         needs = f"JoinQuery: a join needs 2 to {MAX_STREAMS} streams"
@@ -73,7 +72,7 @@ def read_within(within: Any, names: Sequence[str]) -> Within | None:
 
 
 def _within_items(within: Any) -> list[tuple[Any, Any, Any]]:
-    """Where each bound is, its pair of streams, and the bound itself."""
+    """Return for each bound where it is, its pair of streams, and the bound itself."""
     if isinstance(within, Mapping):
         return [(pair, pair, bound) for pair, bound in within.items()]
     try:
@@ -91,12 +90,11 @@ def _within_pair(pair: Any, names: Sequence[str]) -> Pair:
         pair = [name.strip() for name in pair.split(",")]
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidType(f"within: each entry bounds a pair of streams; got {shown(pair)}")
-    first, second = pair
-    for name in (first, second):
+    for name in pair:
         require_stream(name, names, "within")
-    if first == second:
-        raise InvalidValue(f"within: a pair must name two different streams; got {first!r} twice")
-    return first, second
+    if pair[0] == pair[1]:
+        raise InvalidValue(f"within: a pair must name two different streams; got {pair[0]!r} twice")
+    return pair[0], pair[1]
 
 
 def _within_bound(bound: Any, owner: str) -> tuple[int, int]:
@@ -123,13 +121,10 @@ def read_select(select: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...
         raise InvalidType(f"{wanted}; got {shown(select)}")
     for name, source in pairs:
         with about("select", name):
-            _check_selected(name, source, names)
+            if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
+                wrong = f"select {shown(name)} must be 'stream.column'; got {shown(source)}"
+                raise InvalidValue(wrong, value=source)
+            require_stream(source.split(".", 1)[0], names, f"select {name!r}")
+            if name == RESULT_TIME:
+                raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")
     return pairs
-
-
-def _check_selected(name: Any, source: Any, names: Sequence[str]) -> None:
-    if not isinstance(name, str) or not isinstance(source, str) or "." not in source:
-        raise InvalidValue(f"select {shown(name)} must be 'stream.column'; got {shown(source)}", value=source)
-    require_stream(source.split(".", 1)[0], names, f"select {name!r}")
-    if name == RESULT_TIME:
-        raise InvalidValue(f"select: the name {RESULT_TIME!r} is taken by the result's time")

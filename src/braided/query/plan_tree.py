@@ -18,7 +18,7 @@ twice has two names (jaqpot, footnote 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -46,17 +46,17 @@ Orders: TypeAlias = Mapping[Plan, tuple[Plan, ...]]
 
 
 def label(node: Plan) -> str:
-    """A short name of a node."""
+    """Return a short name of a node."""
     return node if isinstance(node, str) else f"({' '.join(label(child) for child in node)})"
 
 
 def flat(streams: Sequence[str]) -> Plan:
-    """One operator over all streams."""
+    """Plan one operator over all streams."""
     return tuple(streams)
 
 
 def linear(streams: Sequence[str]) -> Plan:
-    """Binary operators, one stream more at each."""
+    """Plan binary operators, one stream more at each."""
     plan: Plan = streams[0]
     for stream in streams[1:]:
         plan = (plan, stream)
@@ -73,23 +73,25 @@ def read_plan(plan: object, streams: Sequence[str]) -> Plan:
         return str(plan)
     if not isinstance(plan, tuple | list):
         wrong = InvalidValue if isinstance(plan, str) else InvalidType
-        raise wrong(
-            "plan must be 'mjoin', 'linear' or nested tuples of stream names such as "
-            f"(('a', 'b'), 'c'); got {shown(plan)}"
-        )
+        tuples = "nested tuples of stream names such as (('a', 'b'), 'c')"
+        raise wrong(f"plan must be 'mjoin', 'linear' or {tuples}; got {shown(plan)}")
     tree = as_tuples(plan)
-    check_plan(tree)
+    for operator in operators(tree):
+        if len(operator) < 2:
+            raise InvalidValue(f"plan: an operator must have at least two inputs; got {operator!r}")
     named = leaves(tree)
     for name in named:
+        if named.count(name) > 1:
+            raise InvalidValue(f"plan: a stream used twice must have two names; got {name!r} twice")
         require_stream(name, streams, "plan")
-    missing = [name for name in streams if name not in named]
-    if missing:
-        raise InvalidValue(f"plan: stream {missing[0]!r} is missing; every stream must be in it once")
+    for name in streams:
+        if name not in named:
+            raise InvalidValue(f"plan: stream {name!r} is missing; every stream must be in it once")
     return tree
 
 
 def as_tuples(plan: object) -> Plan:
-    """A plan out of nested tuples or lists."""
+    """Return a plan out of nested tuples or lists."""
     if isinstance(plan, str):
         return plan
     if not isinstance(plan, tuple | list):
@@ -97,44 +99,25 @@ def as_tuples(plan: object) -> Plan:
     return tuple(as_tuples(child) for child in plan)
 
 
-def check_plan(plan: Plan) -> None:
-    """Raise unless the plan is an operator over two or more different streams."""
-    if isinstance(plan, str):
-        raise InvalidValue(f"plan must be nested tuples of stream names; got {plan!r}")
-    narrow = [node for node in operators(plan) if len(node) < 2]
-    if narrow:
-        raise InvalidValue(f"plan: an operator must have at least two inputs; got {narrow[0]!r}")
-    names = leaves(plan)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidValue(f"plan: a stream used twice must have two names; got {twice[0]!r} twice")
-
-
 def leaves(plan: Plan) -> tuple[str, ...]:
-    """The streams, from left to right."""
+    """Return the streams, from left to right."""
     return (plan,) if isinstance(plan, str) else tuple(name for child in plan for name in leaves(child))
 
 
 def operators(plan: Plan) -> tuple[tuple[Plan, ...], ...]:
-    """All operators, producers before consumers; the root is the last."""
-    return tuple(_operators(plan))
-
-
-def _operators(plan: Plan) -> Iterator[tuple[Plan, ...]]:
+    """Return all operators, producers before consumers; the root is the last."""
     if isinstance(plan, str):
-        return
-    for child in plan:
-        yield from _operators(child)
-    yield plan
+        return ()
+    return (*(operator for child in plan for operator in operators(child)), plan)
 
 
 def intermediates(plan: Plan) -> tuple[Plan, ...]:
-    """The intermediate states: what every operator but the root produces."""
+    """Return the intermediate states: what every operator but the root produces."""
     return operators(plan)[:-1]
 
 
 def ascent(plan: Plan, stream: str) -> tuple[Plan, ...]:
-    """The operator inputs that hold a stream's rows, from its leaf to below the root: its own states."""
+    """Return the operator inputs that hold a stream's rows, from its leaf to below the root."""
     if isinstance(plan, str):
         return ()
     child = next(c for c in plan if stream in leaves(c))
@@ -142,11 +125,11 @@ def ascent(plan: Plan, stream: str) -> tuple[Plan, ...]:
 
 
 def plain_orders(plan: Plan) -> dict[Plan, tuple[Plan, ...]]:
-    """For each input of an operator the others in the plan's order: whom its rows probe, one by one."""
+    """Return for each input of an operator the others in the plan's order: its rows probe them in turn."""
     return {c: tuple(other for other in node if other != c) for node in operators(plan) for c in node}
 
 
 def half_joins(plan: Plan, orders: Orders | None = None) -> tuple[HalfJoin, ...]:
-    """All half-joins, producers before consumers, each input's in its probe order."""
+    """Return all half-joins, producers before consumers, each input's in its probe order."""
     orders = orders or plain_orders(plan)
     return tuple(HalfJoin(c, probed) for node in operators(plan) for c in node for probed in orders[c])

@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeAlias
 
 from braided.query.kinds import column, text
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 Arrival = Literal["any", "clustered", "ordered", "descending"]
 
 
-@value_class
-class RangePunctuation(PlainDict):
+class RangePunctuation(Value):
     """Rows in which column `flag` is true are not data: they close all keys up to the value of column `upto`.
 
     The value itself is closed, too. The key must be one column of numbers, dates or times.

@@ -7,14 +7,10 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from braided.query.kinds import MOST_INT, names, whole
-from braided.query.values import PlainDict, value_class
-
-Streams = Literal["random", "priority"]
-Tuples = Literal["sequential", "value"]
+from braided.query.values import Value
 
 
-@value_class
-class Scheduling(PlainDict):
+class Scheduling(Value):
     """How queues are read when all rows wait in them; every value gives the same result.
 
     `streams` says which queue is read next: a drawn one, or the first of `order` (stream names; by default
@@ -23,8 +19,8 @@ class Scheduling(PlainDict):
     a punctuation. On Spark there is no such choice: a micro-batch brings rows of all streams.
     """
 
-    streams: Streams = "priority"
-    tuples: Tuples = "value"
+    streams: Literal["random", "priority"] = "priority"
+    tuples: Literal["sequential", "value"] = "value"
     _: dataclasses.KW_ONLY
     quota: Annotated[int, whole(1, MOST_INT, "at least 1, in 64 bits")] = 100
     order: Annotated[Sequence[str], names("names of streams", "stream")] | None = None

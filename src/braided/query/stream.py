@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from braided.query.durations import Duration, to_us
 from braided.query.errors import InvalidValue, about
 from braided.query.kinds import column, duration, names
 from braided.query.promises import Arrival, Punctuation, RangePunctuation
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 from braided.query.windows import UNBOUNDED, CountWindow, Window
 
 _KEY = names("a column name or several", "column", least=1)
@@ -22,8 +23,7 @@ def _key(owner: str, option: str, value: Any) -> tuple[str, ...]:
     return _KEY(owner, option, (value,) if isinstance(value, str) else value)  # type: ignore[no-any-return]
 
 
-@value_class
-class Stream(PlainDict):
+class Stream(Value):
     """A named stream.
 
     `key` is one column or several; it is stored as a tuple. `time` is a column, too. `window` is how long a
@@ -33,7 +33,9 @@ class Stream(PlainDict):
 
     `freshness` is how old its rows may be in results, where there is an `Overload`. `unique`, `arrival`
     ("clustered", "ordered", "descending") and `punctuation` (a boolean column, or a `RangePunctuation`) are
-    promises (see `promises`); they never change the result.
+    promises (see `promises`); they never change the result. A stream that has brought no row for
+    `idle_after`, by the wall clock, does not hold the watermark back until it brings one; its rows may be
+    late then.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Stream(PlainDict):
     unique: bool = False
     arrival: Arrival = "any"
     punctuation: Punctuation | None = None
+    idle_after: Annotated[Duration, partial(duration, zero=False)] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -61,11 +64,8 @@ class Stream(PlainDict):
 
     def _check(self) -> None:
         if self.flag is not None and self.flag in (*self.key_columns, self.time):
-            raise InvalidValue.of(
-                self.name,
-                "punctuation",
-                f"punctuation column {self.flag!r} is its key or time; name a boolean column",
-            )
+            wrong = f"punctuation column {self.flag!r} is its key or time; name a boolean column"
+            raise InvalidValue.of(self.name, "punctuation", wrong)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class Subplan:
 
     @functools.cached_property
     def inputs(self) -> tuple[Plan, ...]:
-        """What arrives from outside: streams, and what other subplans found."""
+        """What arrives from outside: streams, and rows of other subplans."""
         return tuple(c for node in self.operators for c in node if c not in self.operators)
 
     @property
@@ -55,12 +55,12 @@ class Subplan:
 
 
 def whole(graph: JoinGraph, plan: Plan) -> Subplan:
-    """The plan in one piece."""
+    """Return the plan in one piece."""
     return Subplan(operators(plan), graph.key(leaves(plan)))
 
 
 def subplans(graph: JoinGraph, plan: Plan) -> tuple[Subplan, ...]:
-    """The plan in as many pieces as its keys ask for; what one finds goes to a later one."""
+    """Cut the plan into as many pieces as its keys need; what one produces goes to a later one."""
     if isinstance(plan, str):
         return ()
     if graph.key(leaves(plan)) or not graph.attributes:

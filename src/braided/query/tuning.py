@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from braided.query.errors import (
-    InvalidType,
-    InvalidValue,
-    require_choice,
-    shown,
-)
+from braided.query.errors import InvalidType, InvalidValue, require_choice, shown
 from braided.query.kinds import MOST_INT, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 DriverStream = Literal["timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"]
-ProbeOrder = Literal["fixed", "selectivity", "a-greedy"]
 Index = Literal["auto", "hash", "scan"]
-Expiry = Literal["active", "lazy"]
-Purge = Literal["immediate", "batch"]
-Goal = Literal["throughput", "memory"]
-OnViolation = Literal["raise", "count"]
 
 
-@value_class
-class BatchPurge(PlainDict):
+class BatchPurge(Value):
     """Purge after every `every` punctuations."""
 
     every: Annotated[int, whole(1, MOST_INT, "at least 1, in 64 bits")] = 100
@@ -43,12 +33,12 @@ def _index(owner: str, option: str, index: Any) -> str | tuple[tuple[str, str], 
     for stream, choice in by_stream:
         if not isinstance(stream, str):
             raise InvalidType(f"{owner}: {option} is by stream name; got {shown(stream)}")
-        require_choice(owner, option, choice, get_args(Index), of_stream=stream)
+        require_choice(f"{owner}: {option} by stream", stream, choice, get_args(Index))
     return by_stream
 
 
 def _selectivities(owner: str, option: str, given: Any) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Sorted pairs of (one or two stream names, selectivity); as `to_dict` writes them, in lists, too."""
+    """Read pairs of (one or two stream names, selectivity), also in lists, as `to_dict` writes them."""
     shares: dict[tuple[str, ...], float] = {}
     try:
         pairs = [(key, value) for key, value in (given.items() if isinstance(given, Mapping) else given)]
@@ -58,10 +48,8 @@ def _selectivities(owner: str, option: str, given: Any) -> tuple[tuple[tuple[str
         names = _names(key)
         share = _share(names, value)
         if shares.setdefault(names, share) != share:
-            raise InvalidValue(
-                f"Tuning: the selectivity of {' and '.join(names)} is given twice, as {shares[names]:g} and "
-                f"{share:g}; give one"
-            )
+            twice = f"twice, as {shares[names]:g} and {share:g}"
+            raise InvalidValue(f"Tuning: the selectivity of {' and '.join(names)} is given {twice}; give one")
     return tuple(sorted(shares.items()))
 
 
@@ -69,27 +57,21 @@ def _names(key: object) -> tuple[str, ...]:
     names = [key] if isinstance(key, str) else key if isinstance(key, tuple | list) else []
     if all(isinstance(name, str) for name in names) and 1 <= len(set(names)) == len(names) <= 2:
         return tuple(sorted(names))
-    raise InvalidType(
-        f"Tuning: selectivities is by stream name or by pair of two stream names; got {shown(key)}"
-    )
+    wanted = "by stream name or by pair of two stream names"
+    raise InvalidType(f"Tuning: selectivities is {wanted}; got {shown(key)}")
 
 
-def _share(names: tuple[str, ...], value: object) -> float:
+def _share(names: tuple[str, ...], value: Any) -> float:
     owner = f"Tuning: the selectivity of {' and '.join(names)}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidType(f"{owner} must be a number; got {shown(value)}")
-    try:
-        share = float(value)
-    except OverflowError:
-        share = float("inf")
-    if not 0 <= share < float("inf") or (len(names) == 2 and share > 1):
-        most = "a number from 0 to 1" if len(names) == 2 else "zero or more"
-        raise InvalidValue(f"{owner} must be {most}; got {shown(value)}")
-    return share
+    most, wanted = (1.0, "a number from 0 to 1") if len(names) == 2 else (sys.float_info.max, "zero or more")
+    if not 0 <= value <= most:  # type: ignore[operator]
+        raise InvalidValue(f"{owner} must be {wanted}; got {shown(value)}")
+    return float(value)
 
 
-@value_class
-class Tuning(PlainDict):
+class Tuning(Value):
     """Policies and their options.
 
     `driver_stream` says whose rows probe next: "initial-output-size", "output-rate", "consumption-rate",
@@ -108,18 +90,16 @@ class Tuning(PlainDict):
     """
 
     driver_stream: DriverStream = "initial-output-size"
-    probe_order: ProbeOrder = "selectivity"
+    probe_order: Literal["fixed", "selectivity", "a-greedy"] = "selectivity"
     _: dataclasses.KW_ONLY
     index: Annotated[Index | Mapping[str, Index], _index] = "auto"
-    expiry: Expiry = "active"
-    purge: Purge | BatchPurge = "batch"
-    goal: Goal = "throughput"
+    expiry: Literal["active", "lazy"] = "active"
+    purge: Literal["immediate", "batch"] | BatchPurge = "batch"
+    goal: Literal["throughput", "memory"] = "throughput"
     seed: Annotated[int, whole(-MOST_INT - 1, MOST_INT, "a number that fits in 64 bits")] = 0
-    on_violation: OnViolation = "raise"
+    on_violation: Literal["raise", "count"] = "raise"
     selectivities: Annotated[Any, _selectivities] = ()
 
     def index_of(self, stream: str) -> str:
-        """The index choice for one stream."""
-        if isinstance(self.index, tuple):
-            return dict(self.index).get(stream, "auto")
-        return str(self.index)
+        """Return the index choice for one stream."""
+        return dict(self.index).get(stream, "auto") if isinstance(self.index, tuple) else str(self.index)

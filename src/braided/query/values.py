@@ -5,61 +5,38 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeAlias, Union, get_args, get_origin
 
-from braided.query.errors import BraidedError, InvalidType, did_you_mean, require_choice, shown
+from braided.query.errors import InvalidType, about, did_you_mean, require_choice, shown
 
-T = TypeVar("T", bound=type)
 Reader: TypeAlias = Callable[[str, str, Any], Any]  # owner, option, what was given
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def value_class(cls: T) -> T:
-    """Make a frozen dataclass whose constructor answers a mistyped option with a hint."""
-    made: Any = dataclasses.dataclass(frozen=True)(cls)
-    names = [f.name for f in dataclasses.fields(made)]
-    positional = [f.name for f in dataclasses.fields(made) if not f.kw_only]
-    required = [f.name for f in dataclasses.fields(made) if f.default is dataclasses.MISSING]
-    plain_init = made.__init__
-
-    @functools.wraps(plain_init)
-    def init(self: Any, *args: Any, **options: Any) -> None:
-        wrong = next((option for option in options if option not in names), None)
-        if wrong is not None:
-            hint = did_you_mean(wrong, names)
-            raise InvalidType(f"{cls.__name__} has no option {wrong!r}; {hint}", option=wrong)
-        wrong = next((name for name in required[len(args) :] if name not in options), None)
-        if wrong is not None:
-            raise InvalidType(f"{cls.__name__}: {wrong} is missing; give it", option=wrong)
-        wrong = next((name for name in positional[: len(args)] if name in options), None)
-        if wrong is not None:
-            raise InvalidType(f"{cls.__name__}: {wrong} is given twice; leave one out", option=wrong)
-        if len(args) > len(positional):
-            most = f"only {', '.join(positional)} may be given without their names"
-            raise InvalidType(f"{cls.__name__}: {most}; got {len(args)} values")
-        plain_init(self, *args, **options)
-
-    made.__init__ = init
-    return made  # type: ignore[no-any-return]
-
-
-class PlainDict:
-    """Options that are read by their type hints; `to_dict` leaves out what has its default.
+class Value:
+    """Base of frozen dataclasses whose options are read by their type hints; a mistyped one gets a hint.
 
     A choice (`Literal`), a truth value and another value class are read by the hint alone; what a hint is
     `Annotated` with reads anything else: a function of owner, option and value, as in `kinds`.
     """
 
+    def __init_subclass__(cls) -> None:
+        plain_init = dataclasses.dataclass(frozen=True)(cls).__init__
+
+        @functools.wraps(plain_init)
+        def init(self: Any, *args: Any, **options: Any) -> None:
+            for option, mistake in _mistakes(dataclasses.fields(self), args, options):
+                raise InvalidType(f"{cls.__name__}{mistake}", option=option)
+            plain_init(self, *args, **options)
+
+        cls.__init__ = init  # type: ignore[method-assign]
+
     def __post_init__(self) -> None:
-        option, owner = "", self._owner
-        try:
-            for option, read in _readers(type(self)).items():  # type: ignore[arg-type]
-                object.__setattr__(self, option, read(owner, option, getattr(self, option)))
-        except BraidedError as wrong:
-            wrong.place(option)
-            raise
+        for option, read in _readers(type(self)).items():  # type: ignore[arg-type]
+            with about(option):
+                object.__setattr__(self, option, read(self._owner, option, getattr(self, option)))
         self._check()
 
     def _check(self) -> None:
@@ -71,13 +48,9 @@ class PlainDict:
         return type(self).__name__
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values only (text, numbers, lists, dicts), fit for JSON or YAML."""
-        result = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if value != field.default:
-                result[field.name] = plain(value)
-        return result
+        """Return plain values (text, numbers, lists, dicts), fit for JSON or YAML; defaults are left out."""
+        values = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return {field.name: plain(value) for field, value in values if value != field.default}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -85,6 +58,25 @@ class PlainDict:
         if not isinstance(data, Mapping):
             raise InvalidType(f"{cls.__name__} must be a mapping of options; got {shown(data)}")
         return cls(**{str(name): value for name, value in data.items()})
+
+
+def _mistakes(
+    fields: Sequence[Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> Iterator[tuple[str | None, str]]:
+    """Yield the option that a constructor cannot take, or misses, and a sentence without its subject."""
+    names, positional = [f.name for f in fields], [f.name for f in fields if not f.kw_only]
+    for name in options:
+        if name not in names:
+            yield name, f" has no option {name!r}; {did_you_mean(name, names)}"
+    for field in fields[len(args) :]:
+        if field.default is dataclasses.MISSING and field.name not in options:
+            yield field.name, f": {field.name} is missing; give it"
+    for name in positional[: len(args)]:
+        if name in options:
+            yield name, f": {name} is given twice; leave one out"
+    if len(args) > len(positional):
+        most = f"only {', '.join(positional)} may be given without their names"
+        yield None, f": {most}; got {len(args)} values"
 
 
 @functools.cache
@@ -96,13 +88,13 @@ def _readers(cls: Any) -> dict[str, Reader]:
 
 
 def members(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, else the hint alone."""
+    """Return the members of a union, else the hint alone."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _reader(kinds: Sequence[Any]) -> Reader | None:
     """Return the reader of one of several kinds of value, or None."""
-    part = next((k for k in kinds if isinstance(k, type) and issubclass(k, PlainDict)), None)
+    part = next((k for k in kinds if isinstance(k, type) and issubclass(k, Value)), None)
     own = next((k.__metadata__[0] for k in kinds if get_origin(k) is Annotated), None)
     choices = tuple(choice for k in kinds if get_origin(k) is Literal for choice in get_args(k))
 
@@ -124,15 +116,9 @@ def _reader(kinds: Sequence[Any]) -> Reader | None:
 
 
 def plain(value: Any) -> Any:
-    """`value` in lists, dicts, text and numbers only."""
-    if isinstance(value, PlainDict):
+    """Return `value` in lists, dicts, text and numbers only."""
+    if isinstance(value, Value):
         return value.to_dict()
     if isinstance(value, tuple):
         return [plain(v) for v in value]
     return value
-
-
-def freeze(instance: object, **values: Any) -> None:
-    """Set normalised values in a frozen dataclass's `__post_init__`."""
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)

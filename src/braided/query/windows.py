@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from braided.query.durations import Duration
 from braided.query.kinds import duration, whole
-from braided.query.values import PlainDict, value_class
+from braided.query.values import Value
 
 Per = Literal["key", "stream"]
 
 
-@value_class
-class CountWindow(PlainDict):
+class CountWindow(Value):
     """A row stays inside while fewer than `rows` newer rows (of its key, or of its stream) came.
 
     Rows with the same time do not push each other out.

@@ -10,29 +10,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from braided.policies.statistics import JoinMetrics as JoinMetrics
-    from braided.spark.checkpoint import StoredState as StoredState
-    from braided.spark.checkpoint import finish as finish
-    from braided.spark.checkpoint import inspect_state as inspect_state
-    from braided.spark.diagnosis import why as why
-    from braided.spark.measures import metrics as metrics
-    from braided.spark.pipeline import join as join
-    from braided.spark.sessions.builder import conf as conf
-    from braided.spark.sessions.builder import session as session
-    from braided.spark.sources.xml_source import XmlSource as XmlSource
+    from braided.policies.statistics import JoinMetrics
+    from braided.spark.checkpoint import StoredState, finish, inspect_state
+    from braided.spark.diagnosis import why
+    from braided.spark.measures import metrics
+    from braided.spark.pipeline import join
+    from braided.spark.sessions.builder import conf, session
+    from braided.spark.sources.xml_source import XmlSource
 
-_HOMES = {
-    "JoinMetrics": "measures",
-    "StoredState": "checkpoint",
-    "XmlSource": "sources.xml_source",
-    "conf": "sessions.builder",
-    "finish": "checkpoint",
-    "inspect_state": "checkpoint",
-    "join": "pipeline",
-    "metrics": "measures",
-    "session": "sessions.builder",
-    "why": "diagnosis",
+__all__ = ["JoinMetrics", "StoredState", "XmlSource", "conf", "finish", "inspect_state", "join", "metrics"]
+__all__ += ["session", "why"]
+_NAMES = {
+    "checkpoint": ("StoredState", "finish", "inspect_state"),
+    "diagnosis": ("why",),
+    "measures": ("JoinMetrics", "metrics"),
+    "pipeline": ("join",),
+    "sessions.builder": ("conf", "session"),
+    "sources.xml_source": ("XmlSource",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
@@ -45,9 +41,8 @@ def __getattr__(name: str) -> Any:
             raise
         from braided.query.errors import BraidedError  # noqa: PLC0415
 
-        raise BraidedError(
-            f"braided.spark needs the package {missing.name}; install it with: pip install 'braided[spark]'"
-        ) from None
+        remedy = "install it with: pip install 'braided[spark]'"
+        raise BraidedError(f"braided.spark needs the package {missing.name}; {remedy}") from None
     value = getattr(home, name)
     globals()[name] = value
     return value
@@ -55,6 +50,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *_HOMES]
-
-
-__all__ = list(_HOMES)

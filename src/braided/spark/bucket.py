@@ -5,13 +5,15 @@ rows of the batch. No clock, no task number and no order of arrival decides anyt
 output may be paired with any attempt's state, and a retried batch gives the same bag.
 
 In a query of several stages a bucket belongs to one of them. It stores the newest times of all streams, so it
-judges by the same watermark as the others; what it is told of them in a batch counts from the next one on.
+judges by the same watermark as the others; what it learns of them in a batch counts from the next one on.
 Rows that a lower stage made are never judged: their last component was accepted in this very batch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,13 +23,13 @@ import pyarrow as pa
 from braided.engine.engine import Engine
 from braided.engine.intake import Arrival
 from braided.engine.stopwatch import Stopwatch
-from braided.spark import measures
+from braided.spark import hot_keys, measures
 from braided.spark.plan import LATE_COLUMN, JoinPlan
-from braided.spark.storage.arena import Arena, new_token, open_arena
+from braided.spark.storage.arena import Arena, open_arena
 from braided.spark.storage.bucket_state import BucketState
 from braided.spark.storage.store import Meta, State
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import Found, Packed, packed_rows, schema, to_arrow
+from braided.spark.wire.packed import Emitted, Packed, packed_rows, schema, to_arrow
 from braided.spark.wire.received import Received
 
 
@@ -45,17 +47,14 @@ class Bucket:
         self._ahead_seconds = ahead_seconds
         self.probing_seconds = 0.0
 
-    def run(self, packed: Sequence[Packed]) -> Iterator[Found]:
+    def run(self, packed: Sequence[Packed]) -> Iterator[Emitted]:
         """Blobs of results, and at the end one row of metrics; the state is written in between.
 
         Without a state there is nothing to come: results that wait are handed out.
         """
         arena = open_arena(self._plan, self._query_id, self._number)
-        try:
+        with contextlib.nullcontext() if arena is None else contextlib.closing(arena):
             yield from self._run(Received(self._plan, packed), arena)
-        finally:
-            if arena is not None:
-                arena.close()
 
     def owed(self) -> Iterator[bytes]:
         """Blobs of all results that wait, if nothing more arrives; the state is as good as gone then."""
@@ -65,7 +64,7 @@ class Bucket:
         for table in itertools.chain.from_iterable(engine.finish()):
             yield from self._blobs(table)
 
-    def _run(self, received: Received, arena: Arena | None) -> Iterator[Found]:
+    def _run(self, received: Received, arena: Arena | None) -> Iterator[Emitted]:
         watch = Stopwatch()
         with watch.on("state"):
             stored = BucketState(self._plan, self._number, self._state)
@@ -73,37 +72,37 @@ class Bucket:
         with watch.on("engine"):
             received.check_complete(engine.core.watermark.newest_us)
             arrivals = engine.accept(
-                received.incoming(), borrow=True, share=received.share, cores=self._plan.cores
+                received.incoming(),
+                borrow=True,
+                share=received.share,
+                cores=self._plan.cores,
+                clock=received.clock,
             )
         handed = received.handed(engine.tree)
         for table in watch.each("engine", engine.step(arrivals, eager=False, handed=handed)):
-            yield from map(Found, self._blobs(table))
+            yield from map(Emitted, self._blobs(table))
         for blob in itertools.chain(self._late(arrivals), received.passing):
-            yield Found(blob, late=True)
+            yield Emitted(blob, late=True)
         if self._state is None:
-            yield from map(Found, self._waiting(engine))
+            yield from map(Emitted, self._waiting(engine))
             return
         self._measure(meta, engine, received)
+        meta.heavy = hot_keys.observed(meta.heavy, self._plan, arrivals)
         engine.make_room(arrivals)  # any attempt may, as it likes: the results of this batch are out
-        previous, meta.token = meta.token, new_token()
+        previous, meta.token = meta.token, secrets.token_hex(16)
         if stored.rebuilds and (self._plan.query.promises or self._plan.query.memory is not None):
             previous = ""  # chunks that are not committed say where rows lie now
         with watch.on("state"):
             stored.write(engine, arrivals)
             if arena is not None:
                 arena.save(engine, meta.token, previous)
-        report = measures.report(
-            engine.statistics(),
-            self._plan,
-            meta.by_input(),
-            rows=sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a),
-            hottest_key_rows=0 if self._plan.query.keyless else measures.hottest_rows(arrivals),
-            engine_seconds=watch.us("engine") / 1e6,
-            state_seconds=watch.us("state") / 1e6,
-            rebuilds=stored.rebuilds,
-            arena_hits=stored.hits,
-        )
-        yield Found(report=report, leaves_us=engine.core.watermark.newest_us)
+        measured: dict[str, Any] = {f"{part}_seconds": watch.us(part) / 1e6 for part in ("engine", "state")}
+        measured |= {"rebuilds": stored.rebuilds, "arena_hits": stored.hits}
+        measured["rows"] = sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a)
+        measured["heavy"] = meta.heavy
+        measured["hottest_key_rows"] = 0 if self._plan.query.keyless else measures.hottest_rows(arrivals)
+        report = measures.report(engine.statistics(), self._plan, meta.by_input(), **measured)
+        yield Emitted(report=report, leaves_us=engine.core.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:
         """How long the batch takes, for the budget of the next; no result of this one depends on it."""
@@ -122,21 +121,16 @@ class Bucket:
 
     def _late(self, arrivals: Sequence[Arrival | None]) -> Iterator[bytes]:
         """Late rows in the result's columns: those of the other streams are null."""
-        if self._plan.late != "flag":
-            return
-        for i, arrival in enumerate(arrivals):
+        plan = self._plan
+        for i, arrival in enumerate(arrivals if plan.late == "flag" else ()):
             if arrival is None or arrival.late is None:
                 continue
-            rows = arrival.late.num_rows
-            known = {
-                c.name: arrival.late.column(c.column) for c in self._plan.output.columns if c.stream == i
-            }
-            known[LATE_COLUMN] = pa.array([self._plan.query.names[i]] * rows)
-            arrays = [
-                known[field.name].cast(field.type) if field.name in known else pa.nulls(rows, field.type)
-                for field in self._plan.schema
-            ]
-            yield from blobs.encoded(pa.RecordBatch.from_arrays(arrays, schema=self._plan.schema))
+            rows, stream = arrival.late.num_rows, plan.query.names[i]
+            sources = plan.output.sources.items()
+            known = {name: arrival.late.column(column) for name, (s, column) in sources if s == stream}
+            known[LATE_COLUMN] = pa.array([stream] * rows)
+            arrays = [known.get(f.name, pa.nulls(rows, f.type)).cast(f.type) for f in plan.schema]
+            yield from blobs.encoded(pa.RecordBatch.from_arrays(arrays, schema=plan.schema))
 
 
 def batch_join(plan: JoinPlan, *, whole: bool) -> Callable[..., Any]:
@@ -150,6 +144,6 @@ def batch_join(plan: JoinPlan, *, whole: bool) -> Callable[..., Any]:
             yield to_arrow([row])
 
     def join_whole_bucket(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches(join_bucket(iter(table.to_batches())), schema(Found))
+        return pa.Table.from_batches(join_bucket(iter(table.to_batches())), schema(Emitted))
 
     return join_whole_bucket if whole else join_bucket

@@ -3,20 +3,22 @@
 What it holds (`inspect_state`), whether a query may go on with it (`check_checkpoint`), and what it owes when
 nothing more will arrive (`finish`).
 
-A bucket asks in its first batch whether the query is the same, too (`same_query`), but then Spark has written
-what its sources read next. That is harmless while the sources are the same ones in the same order; asked
-here, a refused start leaves the checkpoint untouched whatever was changed.
+A bucket asks in its first batch whether the query is the same, too (`bucket_state`), but then Spark has
+written what its sources read next. That is harmless while the sources are the same ones in the same order;
+asked here, a refused start leaves the checkpoint untouched whatever was changed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -26,15 +28,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
+from braided.spark.epochs import explained, resume, until_us
 from braided.spark.plan import JoinPlan
-from braided.spark.storage.cold import ColdPiece, cold_pieces
-from braided.spark.storage.same_query import check_cold, check_same_query
-from braided.spark.storage.store import Chunk, Meta
+from braided.spark.sources.heartbeat import MARK
+from braided.spark.storage.bucket_state import check_same_query
+from braided.spark.storage.cold import cold_pieces
+from braided.spark.storage.store import META, Meta
 from braided.spark.wire.blobs import unpack
-from braided.spark.wire.labels import MAX_BUCKETS, labels
+from braided.spark.wire.labels import bucket_of
 
+_log = logging.getLogger("braided")
 _VARIABLES = {"meta", "chunks"}  # what `processor` names
-_META = -1  # the number of the small value among the chunks
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,32 @@ class StreamState:
     oldest_chunk_us: int | None
 
 
+Buckets: TypeAlias = Mapping[int, Mapping[str, StreamState]]
+
+
+@dataclass(frozen=True)
+class EpochState:
+    """One epoch's part of a checkpoint: when it begins and ends (None: open), and its buckets."""
+
+    number: int
+    since_us: int | None
+    until_us: int | None
+    buckets: Buckets
+
+
 @dataclass(frozen=True)
 class StoredState:
-    """A checkpoint's state: `buckets[number][stream]`, and totals per stream.
+    """A checkpoint's state: `buckets[number][stream]` of the newest epoch, all epochs, and totals per stream.
 
     Intermediate rows that a plan keeps are in it like a stream's, under the name of their operator. Each
     stage of a query sorts its rows into the buckets by its own key.
     """
 
-    buckets: Mapping[int, Mapping[str, StreamState]]
+    buckets: Buckets
     batches: int
     results: int
     watermark_us: int | None
+    epochs: tuple[EpochState, ...] = ()
 
     @property
     def rows(self) -> dict[str, int]:
@@ -77,7 +95,7 @@ class StoredState:
 
     def _total(self, what: str) -> dict[str, int]:
         totals: Counter[str] = Counter()
-        for bucket in self.buckets.values():
+        for bucket in (bucket for epoch in self.epochs for bucket in epoch.buckets.values()):
             totals.update({name: getattr(stream, what) for name, stream in bucket.items()})
         return dict(totals)
 
@@ -85,29 +103,82 @@ class StoredState:
 def inspect_state(checkpoint: str, *, spark: SparkSession | None = None) -> StoredState:
     """Rows and bytes per stream and bucket of a checkpoint, and how far its watermark has come."""
     stages = list(_metas(_session("inspect_state", spark), checkpoint).values())
-    last = stages[-1]
-    first = next(iter(last.values()), None)
-    buckets: dict[int, dict[str, StreamState]] = {n: {} for n in sorted(last)}
-    for metas in stages:
-        for n, meta in metas.items():
-            buckets.setdefault(n, {}).update(_streams(meta))
-    batches = max((m.batches for metas in stages for m in metas.values()), default=0)
-    results = sum(m.numbers["results"] for m in last.values())
-    return StoredState(buckets, batches, results, first.watermark_us if first else None)
+    everything = [meta for metas in stages for meta in metas.values()]
+    if not everything:
+        return StoredState({}, 0, 0, None)
+    latest = max(everything, key=lambda meta: meta.epoch)
+    stored = tuple(_epoch(epoch, latest.epochs, stages) for epoch in latest.epochs)
+    return StoredState(
+        stored[-1].buckets,
+        max(meta.batches for meta in everything),
+        sum(meta.numbers["results"] for meta in stages[-1].values()),
+        latest.watermark_us,
+        stored,
+    )
+
+
+def _epoch(
+    epoch: Mapping[str, Any], known: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[int, Meta]]
+) -> EpochState:
+    """What the buckets of an epoch hold, over all stages."""
+    buckets: dict[int, dict[str, StreamState]] = {}
+    for metas in reversed(stages):
+        for label, meta in sorted(metas.items(), key=lambda item: bucket_of(item[0])):
+            if meta.epoch == epoch["number"]:
+                buckets.setdefault(bucket_of(label), {}).update(_streams(meta))
+    return EpochState(epoch["number"], epoch["since_us"], until_us(epoch, known), buckets)
 
 
 def check_checkpoint(plan: JoinPlan, checkpoint: str, spark: SparkSession) -> None:
     """Raise if the query cannot go on with a checkpoint; without a committed batch it is a first start."""
     if not isinstance(checkpoint, str):
         raise InvalidType(f"join: checkpoint must be the path of a folder; got {checkpoint!r}")
-    if not _committed(spark, checkpoint):
+    if not _logged(spark, checkpoint, "commits"):
         return
     stages = plan.stages()
     for metas in _metas(spark, checkpoint).values():
         for meta in metas.values():
             number = meta.stage[0] if meta.stage else 0
             check_same_query(meta, stages[min(number, len(stages) - 1)])
-            check_cold(meta, plan)
+
+
+def resumed(plan: JoinPlan, checkpoint: str, spark: SparkSession, **how: bool) -> JoinPlan:
+    """The plan that goes on with a checkpoint, whatever has changed; what cannot change raises.
+
+    `how` is for `epochs.resume`.
+    """
+    if not isinstance(checkpoint, str):
+        raise InvalidType(f"join: resume must be the path of a folder; got {checkpoint!r}")
+    committed = _logged(spark, checkpoint, "commits")
+    if not committed:
+        return plan
+    operators = list(_metas(spark, checkpoint).values())
+    if len(operators) != len(plan.stages()):
+        was, now = ("a grid" if n == 1 else f"{n} stages" for n in (len(operators), len(plan.stages())))
+        raise InvalidValue(
+            f"resume: the checkpoint was made with {was}, and the join has {now}; Spark fixes the number of "
+            "stages in a checkpoint: set layout= to what it was, or start a new checkpoint"
+        )
+    if plan.staged:
+        check_checkpoint(plan, checkpoint, spark)
+        return plan
+    (metas,) = operators
+    offsets = _logged(spark, checkpoint, "offsets")
+    pending = max(offsets) > max(committed)
+    later = resume(plan, metas, planned_by(offsets[max(offsets)]) if pending else None, **how)
+    for line in explained(later):
+        _log.info("%s", line)
+    return later
+
+
+def planned_by(offsets: bytes) -> str:
+    """What a batch was planned by, as the recorded clock's offset in Spark's log says."""
+    for line in offsets.decode().splitlines():
+        with contextlib.suppress(ValueError):
+            offset = json.loads(line)
+            if isinstance(offset, dict) and MARK in offset:
+                return str(offset[MARK])
+    return ""
 
 
 def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
@@ -122,31 +193,28 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
     meta = next(iter(metas.values()), None)
     if meta is None or not meta.finishing:
         raise InvalidValue(f"{checkpoint!r} owes nothing: results wait only with bd.Memory(..., defer=True)")
-    plan = JoinPlan.from_dict(meta.finishing, meta.buckets)
+    plan = JoinPlan.from_dict(meta.finishing)
     numbered = _variable(spark, checkpoint, operator, "chunks").select(
         "key.bucket", "user_map_value.data", "user_map_key.number"
     )
-    small = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data", F.lit(_META))
-    blobs = numbered.union(small).groupBy("bucket").applyInArrow(_owed(plan), "blob binary")
+    small = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data", F.lit(META))
+    blobs = numbered.union(small).groupBy("bucket").applyInArrow(_owed, "blob binary")
     return blobs.mapInArrow(unpack, from_arrow_schema(plan.schema))
 
 
-def _owed(plan: JoinPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function from all that is stored of a bucket to blobs of what it owes."""
-
-    def blobs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        directory = plan.query.memory.directory if plan.query.memory else None
-        with tempfile.TemporaryDirectory(prefix="braided-finish-", dir=directory) as folder:
-            state, bucket = _Files(Path(folder)), 0
-            for batch in batches:
-                columns = (batch.column(name) for name in ("bucket", "number", "data"))
-                for label, number, data in zip(*columns, strict=True):
-                    bucket = labels(plan.buckets).index(label.as_py())
-                    state.put_chunk(number.as_py(), data.as_buffer())
-            for blob in Bucket(plan, bucket, state).owed():
-                yield pa.RecordBatch.from_pylist([{"blob": blob}], pa.schema([("blob", pa.binary())]))
-
-    return blobs_of
+def _owed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """From all that is stored of a bucket to blobs of what it owes."""
+    with tempfile.TemporaryDirectory(prefix="braided-finish-") as folder:
+        state, bucket = _Files(Path(folder)), 0
+        for batch in batches:
+            columns = (batch.column(name) for name in ("bucket", "number", "data"))
+            for label, number, data in zip(*columns, strict=True):
+                bucket = bucket_of(label.as_py())
+                state.put(number.as_py(), data.as_buffer())
+        meta = Meta.decode(state.get(META) or b"{}")
+        plan = JoinPlan.from_dict(meta.finishing) if meta.finishing else None
+        for blob in Bucket(plan, bucket, state).owed() if plan is not None else ():
+            yield pa.RecordBatch.from_pylist([{"blob": blob}], pa.schema([("blob", pa.binary())]))
 
 
 class _Files:
@@ -155,24 +223,16 @@ class _Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get_meta(self) -> bytes | None:
-        """The small value."""
-        return self.get_chunk(_META)
-
-    def put_meta(self, data: bytes) -> None:
-        """Write the small value."""
-        self.put_chunk(_META, data)
-
-    def get_chunk(self, number: int) -> bytes | None:
+    def get(self, number: int) -> bytes | None:
         """A chunk's bytes."""
         path = self._folder / str(number)
         return path.read_bytes() if path.exists() else None
 
-    def put_chunk(self, number: int, data: bytes) -> None:
+    def put(self, number: int, data: bytes) -> None:
         """Store a chunk."""
         (self._folder / str(number)).write_bytes(data)
 
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """Forget a chunk."""
         (self._folder / str(number)).unlink(missing_ok=True)
 
@@ -185,28 +245,27 @@ def _session(caller: str, spark: SparkSession | None) -> SparkSession:
     return spark
 
 
-def _committed(spark: SparkSession, checkpoint: str) -> bool:
-    """Whether a batch of the checkpoint has been committed."""
-    commits = spark.read.format("binaryFile").option("pathGlobFilter", "[0-9]*")
+def _logged(spark: SparkSession, checkpoint: str, log: str) -> dict[int, bytes]:
+    """The entries of one of Spark's logs, by batch; none if there is no such folder."""
+    files = spark.read.format("binaryFile").option("pathGlobFilter", "[0-9]*")
     try:
-        return not commits.load(f"{checkpoint.rstrip('/')}/commits").select("path").isEmpty()
-    except AnalysisException:  # there is no such folder
-        return False
+        entries = files.load(f"{checkpoint.rstrip('/')}/{log}").select("path", "content").collect()
+    except AnalysisException:
+        return {}
+    names = ((path.rsplit("/", 1)[1], bytes(content)) for path, content in entries)
+    return {int(name): content for name, content in names if name.isdigit()}
 
 
 def _metas(spark: SparkSession, checkpoint: str) -> dict[int, dict[int, Meta]]:
-    """The small values of a join's buckets, by operator, in the order rows pass them, and by bucket."""
-    number = {label: i for i, label in enumerate(labels(MAX_BUCKETS))}
+    """The small values of a join's buckets, by operator, in the order rows pass them, and by label."""
     metas = {}
     try:
         for operator in _operators(spark, checkpoint):
             rows = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data").collect()
-            metas[operator] = {number[label]: Meta.decode(bytes(data)) for label, data in rows}
+            metas[operator] = {label: Meta.decode(bytes(data)) for label, data in rows}
     except Exception as wrong:
-        raise InvalidValue(
-            f"the checkpoint at {checkpoint!r} is not one of a Braided join that can be read "
-            f"({str(wrong).splitlines()[0]}); name another folder"
-        ) from None
+        reason = f"no state of a Braided join can be read there ({str(wrong).splitlines()[0]})"
+        raise InvalidValue(f"checkpoint {checkpoint!r}: {reason}; name another folder") from None
     return metas
 
 
@@ -235,17 +294,14 @@ def _streams(meta: Meta) -> dict[str, StreamState]:
     """What a bucket holds; in a query of several stages, of the streams that its own stage joins."""
     newest_us, stored, cold = meta.newest_us, meta.by_input(), cold_pieces(meta)
     streams = [name for name in newest_us if name in stored or not meta.stage]
-    return {
-        name: _state(stored.get(name, ()), newest_us.get(name), cold.get(name, ()))
-        for name in (*streams, *(name for name in stored if name not in newest_us))
-    }
-
-
-def _state(chunks: Sequence[Chunk], newest_us: int | None, cold: Sequence[ColdPiece]) -> StreamState:
-    return StreamState(
-        rows=sum(c.live_rows for c in chunks) + sum(p.rows for p in cold),
-        bytes=sum(c.size for c in chunks) + sum(p.size for p in cold),
-        chunks=len(chunks) + sum(len(p.chunks) for p in cold),
-        newest_us=newest_us,
-        oldest_chunk_us=min((c.newest_us for c in chunks), default=None),
-    )
+    states = {}
+    for name in (*streams, *(name for name in stored if name not in newest_us)):
+        chunks, pieces = stored.get(name, []), cold.get(name, [])
+        states[name] = StreamState(
+            rows=sum(c.live_rows for c in chunks) + sum(p.rows for p in pieces),
+            bytes=sum(c.size for c in chunks) + sum(p.size for p in pieces),
+            chunks=len(chunks) + sum(len(p.chunks) for p in pieces),
+            newest_us=newest_us.get(name),
+            oldest_chunk_us=min((c.newest_us for c in chunks), default=None),
+        )
+    return states

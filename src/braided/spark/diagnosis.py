@@ -18,27 +18,20 @@ _ROWS = {  # by the number of a stream that counts them
     "cut_rows": "were forgotten early to keep to state_rows; results with them are lost",
     "violations": "broke what it promises of its keys (unique, arrival, punctuation): left out",
 }
-_UNITS_US = (86_400_000_000, 3_600_000_000, 60_000_000)
+_UNITS_US = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)
 
 
 def why(streaming: StreamingQuery) -> str:
     """What keeps a join from producing, most telling first; one sentence a line."""
-    failed = streaming.exception()
-    if failed is not None:
-        first = str(failed).splitlines()[0]
-        return f"The query has stopped with an error: {first}"
-    seen = metrics(streaming)
-    lines = list(explain(seen))
-    return "\n".join(lines or ["Nothing looks wrong: rows come in, keys meet inside the windows."])
+    if failed := streaming.exception():
+        return f"The query has stopped with an error: {str(failed).splitlines()[0]}"
+    return "\n".join(explain(metrics(streaming)))
 
 
 def explain(seen: JoinMetrics) -> Iterator[str]:
     """The sentences that fit the metrics."""
     if not seen.batches:
-        yield (
-            "No batch has been finished yet: the sources brought no rows, or the first batch is still "
-            "running."
-        )
+        yield "No batch has been finished yet: the sources brought no rows, or the first one still runs."
         return
     batches = "batch" if seen.batches == 1 else "batches"
     yield f"{_counted(seen.results, 'result')} in {seen.batches:,} {batches} so far."
@@ -50,27 +43,44 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
         waits = f"; about {seen.owed:,} combinations wait until they are merged" if seen.owed else ""
         decision = f" ({seen.disk_decision})" if seen.disk_decision else ""
         yield f"{rows:,} rows do not fit into the memory budget and lie in cold groups{waits}{decision}."
-    if seen.hottest_key_share > max(0.1, 2 / max(1, seen.buckets)):
-        yield (
-            f"One key brings about {100 * seen.hottest_key_share:.0f} % of the rows; all of them go to one "
-            "bucket, which takes longest."
-        )
+    yield from _keys(seen)
+    yield from _epochs(seen)
 
 
 def _sources(seen: JoinMetrics) -> Iterator[str]:
     silent = [name for name, s in seen.streams.items() if not s.rows_in]
     for name in silent:
-        yield (
-            f"Stream {name!r} has not brought a single row: nothing can join, and nothing is forgotten, "
-            "until it does; look at its source."
-        )
-    lags = {name: lag for name, lag in seen.lag_us.items() if lag}
+        yield f"Stream {name!r} has not brought a single row: nothing joins or goes; look at its source."
+    for name in seen.idle:
+        yield f"Stream {name!r} is idle: it holds the watermark no more; rows it brings late are set aside."
+    lags = {name: lag for name, lag in seen.lag_us.items() if lag and name not in seen.idle}
     if lags and not silent:
-        slowest = max(lags, key=lambda name: lags[name])
-        yield (
-            f"Stream {slowest!r} is furthest behind: its newest row is {_about(lags[slowest])} older "
-            "than the newest of all, so it holds the watermark back."
-        )
+        slowest = max(lags, key=lags.__getitem__)
+        behind = f"its newest row is {_about(lags[slowest])} older than the newest of all"
+        yield f"Stream {slowest!r} is furthest behind: {behind}, so it holds the watermark back."
+
+
+def _keys(seen: JoinMetrics) -> Iterator[str]:
+    """Name the keys that are too much for one bucket."""
+    most = max(0.1, 2 / max(1, seen.buckets))
+    named = [(name, key, share) for name, keys in seen.hot_keys.items() for key, share in keys.items()]
+    for name, key, share in named:
+        if share > most:
+            brings = f"Key {key} brings about {100 * share:.0f} % of the rows of stream {name!r}"
+            yield f"{brings}; unless it is spread (hot_keys=, or resume=), one bucket has them all."
+    if seen.hottest_key_share > most and not any(share > most for _, _, share in named):
+        share_text = f"about {100 * seen.hottest_key_share:.0f} % of the rows"
+        yield f"One key brings {share_text}; all of them go to one bucket, which takes longest."
+
+
+def _epochs(seen: JoinMetrics) -> Iterator[str]:
+    """Say which epochs live beside the newest."""
+    for epoch in seen.epochs[:-1]:
+        if seen.watermark_us is not None and epoch.passes_us is not None:
+            left_us = epoch.passes_us - seen.watermark_us
+            when = f"in {_about(left_us)} of event time" if left_us > 0 else "now, and goes at the next start"
+            holds = f"epoch {epoch.number} still holds {epoch.live_rows:,} rows"
+            yield f"The query has changed: {holds}; it ends {when}."
 
 
 def _rows(seen: JoinMetrics) -> Iterator[str]:
@@ -101,15 +111,13 @@ def _half_joins(seen: JoinMetrics) -> Iterator[str]:
     for (probing, probed), h in seen.half_joins.items():
         if h.probes >= 100 and not h.same_key and not seen.half_joins[probed, probing].same_key:
             if probing < probed:
-                yield (
-                    f"Keys of {probing!r} and {probed!r} never overlap: {h.probes:,} look-ups found no row "
-                    "with the same key; are the key columns the right ones, in the same form?"
-                )
+                vain = f"{h.probes:,} look-ups met no row with the same key"
+                ask = "are the key columns the right ones, in the same form?"
+                yield f"Keys of {probing!r} and {probed!r} never overlap: {vain}; {ask}"
         elif h.same_key >= 100 and not h.matches:
-            yield (
-                f"Rows of {probing!r} find {h.same_key:,} rows of {probed!r} with their key, but all outside "
-                "the windows; are the windows long enough, and the time columns the right ones?"
-            )
+            met = f"{h.same_key:,} rows of {probed!r} with their key, but all outside the windows"
+            ask = "are the windows long enough, and the time columns the right ones?"
+            yield f"Rows of {probing!r} find {met}; {ask}"
 
 
 def _counted(count: int, what: str) -> str:
@@ -118,5 +126,5 @@ def _counted(count: int, what: str) -> str:
 
 def _about(us: int) -> str:
     """A duration in one unit: minutes up to two hours, hours up to two days."""
-    unit = next((unit for unit in _UNITS_US if us >= 2 * unit), 1_000_000 if us >= 1_000_000 else 1_000)
-    return to_text(us // unit * unit if us >= unit else us)
+    unit = next((unit for unit in _UNITS_US if us >= 2 * unit), 1)
+    return to_text(us // unit * unit)

@@ -1,17 +1,17 @@
 """Epochs: how a join goes on when its windows, `within`, `where`, buckets, layout or hot keys have changed.
 
-A new epoch begins at an event time T. A result belongs to the epoch in which its oldest row lies, and is found
-there under that epoch's meaning and layout, so every result has exactly one owner. An epoch gets the rows from
-its beginning on and, for the partners of its last ones, up to its *span* after its end. T is chosen so that
-nothing that is stored belongs to the new epoch: no row has to move.
+A new epoch begins at an event time T. A result belongs to the epoch in which its oldest row lies, and is
+found there under that epoch's meaning and layout, so every result has exactly one owner. An epoch gets the
+rows from its beginning on and, for the partners of its last ones, up to its *span* after its end. T is chosen
+so that nothing that is stored belongs to the new epoch: no row has to move.
 
     rows seen so far                T             T + span of the old epoch
     ----------------------+---------+-------------+------------------->  event time
     old epoch             |<- span->|   partners  |  nothing more: it goes at the next start
                                     | new epoch ------------------->
 
-T is later than every time seen by the larger of both spans, and never before an earlier one. It depends on the
-committed state alone, so a start that is repeated chooses the same.
+T is later than every time seen by the larger of both spans, and never before an earlier one. It depends on
+the committed state alone, so a start that is repeated chooses the same.
 
 What a checkpoint knows of its epochs is in the small value of each bucket (`JoinPlan.describe`).
 """
@@ -29,11 +29,11 @@ from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
-from braided.query.layout import HotKey, Layout, dimensions_of
+from braided.query.layout import HotKey, Layout, choose, dimensions_of
+from braided.spark import hot_keys
 from braided.spark.plan import Epoch, JoinPlan, Resumed
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
-from braided.spark.wire.labels import labels
 
 _CHANGING = ("window", "lateness", "idle_after")  # options of streams that may differ
 _REMEDY = "go back to it, or start a new checkpoint"
@@ -53,25 +53,37 @@ def what_changes(epoch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fingerprint(plan: JoinPlan) -> str:
-    """A text that tells what batches are planned by: the newest epoch, whenever it began."""
-    text = json.dumps(what_changes(plan.describe()), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """A text that tells what batches are planned by: the query and layout of the newest epoch."""
+    planned = {k: v for k, v in plan.describe().items() if k not in ("number", "since_us")}
+    return hashlib.sha256(json.dumps(planned, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def resume(plan: JoinPlan, metas: Mapping[int, Meta], planned: str | None = None) -> JoinPlan:
+def resume(
+    plan: JoinPlan,
+    metas: Mapping[int, Meta],
+    planned: str | None = None,
+    *,
+    find_hot: bool = False,
+    choose_shares: bool = True,
+) -> JoinPlan:
     """The plan with the epochs of a checkpoint, and a new one if it differs from the last; it may be refused.
 
     `metas` are the small values of all buckets, by label; `planned` is the fingerprint of the batch that is
-    logged and not committed, if there is one.
+    logged and not committed, if there is one. With `find_hot` keys that have become hot are spread. Without
+    `choose_shares` the layout stays as it is, or is chosen by the rows seen if the number of buckets differs.
     """
     latest = max(metas.values(), key=lambda meta: meta.epoch)
     known = latest.epochs
+    if not choose_shares and not plan.staged and known[-1]["shares"]:
+        plan = _with_shares(plan, known[-1], list(metas.values()))
+    if find_hot:
+        plan = _with_hot_keys(plan, known, list(metas.values()))
     for epoch in known:
         _check_same(epoch["meaning"], plan)
     if planned is not None and planned != fingerprint(plan):
         raise InvalidValue(
-            "resume: the checkpoint's last batch was planned by the query as it was before, and has not been "
-            "finished; start that query once more until it is, then change it"
+            "resume: the checkpoint's last batch was planned by another query and has not been finished; start "
+            "the query as it was, without resume, until it is, then change it"
         )
     newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
     watermark_us = latest.watermark_us
@@ -90,6 +102,26 @@ def resume(plan: JoinPlan, metas: Mapping[int, Meta], planned: str | None = None
         tuple(label for label, meta in metas.items() if meta.epoch not in numbers),
     )
     return _with_epochs(plan, live, resumed)
+
+
+def _with_shares(plan: JoinPlan, last: Mapping[str, Any], metas: Sequence[Meta]) -> JoinPlan:
+    """The plan with the layout of its checkpoint, or with one for the rows that it has seen."""
+    if plan.buckets == last["buckets"]:
+        layout = dataclasses.replace(plan.grid, shares=tuple(last["shares"]))
+    else:
+        seen = _counted(metas)["streams"]
+        rates = {name: float(seen.get(name, {}).get("rows_in", 0)) + 1 for name in plan.query.names}
+        layout = dataclasses.replace(choose(plan.query, plan.buckets, rates), hot_keys=plan.grid.hot_keys)
+    return dataclasses.replace(plan, layout=layout)
+
+
+def _with_hot_keys(plan: JoinPlan, known: Sequence[Mapping[str, Any]], metas: Sequence[Meta]) -> JoinPlan:
+    """The plan with the hot keys of its checkpoint, and those that came since, if no change is under way."""
+    hot = tuple(HotKey(*values) for values in known[-1]["hot_keys"])
+    if plan.buckets == known[-1]["buckets"] and len(known) == 1:
+        hot = hot_keys.more(plan, hot, [meta.heavy for meta in metas])
+    same = [h for h in hot if h.cells <= plan.buckets and not hot_keys.why_not_fat(plan, h.stream)]
+    return dataclasses.replace(plan, layout=dataclasses.replace(plan.grid, hot_keys=tuple(same)))
 
 
 def _check_same(meaning: Mapping[str, Any], plan: JoinPlan) -> None:
@@ -146,8 +178,8 @@ def _check_bounded(query: JoinQuery, when: str) -> None:
     for i, stream in enumerate(query.streams):
         if max(query.bounds.matrix[i]) >= INFINITE_US:
             raise InvalidValue(
-                f"resume: a row of stream {stream.name!r} {when} joinable for ever, so the old query would never "
-                "end beside the new one; give it a window (or a within bound) in both, or start a new checkpoint",
+                f"resume: a row of stream {stream.name!r} {when} joinable forever, so the old query would "
+                "never end beside the new one; give it a window in both, or start a new checkpoint",
                 stream=stream.name,
                 option="window",
             )
@@ -158,15 +190,16 @@ def _passed(
     watermark_us: int | None, query: JoinQuery,
 ) -> bool:  # fmt: skip
     """Whether an epoch has ended, can get no row any more, and owes nothing."""
-    until_us = _until(epoch, known)
-    if until_us is None or watermark_us is None:
+    end_us = until_us(epoch, known)
+    if end_us is None or watermark_us is None:
         return False
-    if watermark_us < until_us + _query_of(query, epoch).bounds.span_us:
+    if watermark_us < end_us + _query_of(query, epoch).bounds.span_us:
         return False
     return not any(cold_pieces(meta) for meta in metas if meta.epoch == epoch["number"])
 
 
-def _until(epoch: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> int | None:
+def until_us(epoch: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> int | None:
+    """When an epoch ends: where the next one begins."""
     later = [e["since_us"] for e in known if e["number"] > epoch["number"]]
     return min(later, default=None)
 
@@ -202,7 +235,7 @@ def _with_epochs(plan: JoinPlan, live: Sequence[Mapping[str, Any]], resumed: Res
 def _plan_of(
     plan: JoinPlan, epoch: Mapping[str, Any], live: Sequence[Mapping[str, Any]], resumed: Resumed
 ) -> JoinPlan:
-    span = Epoch(epoch["number"], epoch["since_us"], _until(epoch, live))
+    span = Epoch(epoch["number"], epoch["since_us"], until_us(epoch, live))
     query = _query_of(plan.query, epoch)
     hot = tuple(HotKey(*values) for values in epoch["hot_keys"])
     layout = Layout(dimensions_of(query), tuple(epoch["shares"]), hot) if epoch["shares"] else None

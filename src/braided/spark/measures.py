@@ -13,24 +13,19 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from pyspark.sql.streaming.query import StreamingQuery
 
 from braided.engine.intake import Arrival
+from braided.policies import statistics
 from braided.policies.numbers import Number, declared
-from braided.policies.statistics import (
-    Adapted,
-    HalfJoinStatistics,
-    IntermediateStatistics,
-    JoinMetrics,
-    RationingStatistics,
-    Statistics,
-    StreamStatistics,
-)
+from braided.policies.statistics import JoinMetrics, Statistics, StreamStatistics
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
+from braided.spark import hot_keys
+from braided.spark.hot_keys import Heavy
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Chunk
 
@@ -38,12 +33,13 @@ OBSERVED = "braided"
 _OURS = re.compile(rf"{OBSERVED}(\.\d+)?")
 _GROUPS = {
     "streams": StreamStatistics,
-    "half_joins": HalfJoinStatistics,
-    "intermediates": IntermediateStatistics,
+    "half_joins": statistics.HalfJoinStatistics,
+    "intermediates": statistics.IntermediateStatistics,
 }
-_KINDS = {"join": JoinMetrics, "rationing": RationingStatistics, **_GROUPS}
+_KINDS = {"join": JoinMetrics, "rationing": statistics.RationingStatistics, **_GROUPS}
 _ADAPTATIONS = 4  # that a bucket reports
 _SAMPLE = 4096  # rows a stream: a key with 1 % of the rows has 41 of them
+_HEAVY_SHARE = 0.01  # of a stream's rows: lighter keys are not shown
 _RUNS = 64
 _LATEST: dict[str, dict[str, Any]] = {}  # by run of a query: the latest progress with reports of buckets
 
@@ -54,13 +50,15 @@ Stored: TypeAlias = Mapping[str, Sequence[Chunk]]  # by stream or intermediate
 class Load(NamedTuple):
     """A bucket's rows of a batch, those of its hottest key, and the rows it holds; and its decisions.
 
-    Each turn names its driver, then the partners in the order they were probed, by their place in `_inputs`.
+    Each turn names its driver, then the partners in the order they were probed. `heavy` are its heavy keys.
     """
 
     rows: int
     hottest_key_rows: int
     live_rows: int
-    turns: Sequence[Sequence[int]]
+    turns: Sequence[Sequence[str]]
+    epoch: int
+    heavy: Heavy
 
 
 Report: TypeAlias = tuple[Sequence[Any], Load]  # a bucket's numbers, and the rest
@@ -94,50 +92,44 @@ def _slots(streams: tuple[str, ...], plan: Plan) -> list[_Slot]:
     ]
 
 
-def _inputs(plan: Plan) -> list[str]:
-    """The inputs of all operators."""
-    return [label(child) for node in operators(plan) for child in node]
-
-
 def report(
-    seen: Statistics, plan: JoinPlan, stored: Stored, *, rows: int, hottest_key_rows: int, **measured: float
+    seen: Statistics,
+    plan: JoinPlan,
+    stored: Stored,
+    *,
+    rows: int,
+    hottest_key_rows: int,
+    heavy: Heavy | None = None,
+    **measured: float,
 ) -> str:
     """What a bucket has to report; `measured` are numbers of this batch that its engine does not know."""
     query, last = plan.query, plan.last
-    streams = dict(_streams(seen, plan, stored))
+    # of streams that another stage joins only the newest time is known here
+    streams: dict[str, dict[str, Any]] = {n: {"newest_us": s.newest_us} for n, s in seen.streams.items()}
+    streams |= {n: _of_stream(seen.streams[n], stored.get(n, ())) for n in plan.subplan.streams}
     chunks = [chunk for of_input in stored.values() for chunk in of_input]
     measured |= {"state_bytes": sum(chunk.size for chunk in chunks), "state_chunks": len(chunks)}
-    values: dict[tuple[str, Any], Mapping[str, Any]] = {
-        ("join", ""): vars(seen) | measured | ({"buckets": 1} if last else {"results": None}),
-        **{("streams", name): numbers for name, numbers in streams.items()},
-        **{("half_joins", pair): vars(h) for pair, h in seen.half_joins.items()},
-        **{("intermediates", name): vars(i) for name, i in seen.intermediates.items()},
+    values: dict[str, dict[Any, dict[str, Any]]] = {
+        "join": {"": vars(seen) | measured | ({"buckets": 1} if last else {"results": None})},
+        "rationing": {},
+        "streams": streams,
+        "half_joins": {pair: vars(h) for pair, h in seen.half_joins.items()},
+        "intermediates": {name: vars(i) for name, i in seen.intermediates.items()},
     }
     if seen.rationing is not None:
-        latest = seen.rationing.adaptations[-_ADAPTATIONS:]
-        values["rationing", ""] = vars(seen.rationing) | {"adaptations": latest}
-    numbers = [values.get((s.of, s.key), {}).get(s.name) for s in _slots(query.names, query.tree)]
-    place = {name: i for i, name in enumerate(_inputs(query.tree))}
-    turns = [[place[d], *(place[p] for p in seen.probe_orders[d])] for d in seen.driver_streams]
+        latest = [vars(adapted) for adapted in seen.rationing.adaptations[-_ADAPTATIONS:]]
+        values["rationing"][""] = vars(seen.rationing) | {"adaptations": latest}
+    numbers = [values[s.of].get(s.key, {}).get(s.name) for s in _slots(query.names, query.tree)]
+    turns = [(driver, *seen.probe_orders[driver]) for driver in seen.driver_streams]
     live = sum(numbers.get("live_rows", 0) for numbers in streams.values())
-    load = Load(rows, hottest_key_rows, live, turns)
-    return json.dumps([numbers, load], separators=(",", ":"), default=_plain)
+    load = Load(rows, hottest_key_rows, live, turns, plan.epoch.number, heavy or {})
+    return json.dumps([numbers, load], separators=(",", ":"), default=int)
 
 
-def _plain(value: Any) -> Any:
-    return vars(value) if isinstance(value, Adapted) else int(value)
-
-
-def _streams(seen: Statistics, plan: JoinPlan, stored: Stored) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The numbers of streams; of those that another stage joins only the newest time is known here."""
-    for name, s in seen.streams.items():
-        if name not in plan.subplan.streams:
-            yield name, {"newest_us": s.newest_us}
-            continue
-        # rows that can still be found: an engine may hold more, and so may chunks
-        chunks = stored.get(name, ())
-        live = min(sum(chunk.live_rows for chunk in chunks), s.live_rows)
-        yield name, vars(s) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
+def _of_stream(seen: StreamStatistics, chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """A stream's numbers, with the rows that can still be met: an engine may hold more, and so may chunks."""
+    live = min(sum(chunk.live_rows for chunk in chunks), seen.live_rows)
+    return vars(seen) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
 
 
 def read(texts: Sequence[str]) -> list[Report]:
@@ -160,9 +152,8 @@ def combined(
         of: {key: kind(**numbers) for key, numbers in values[of].items()} for of, kind in _GROUPS.items()
     }
     loads = [[load for _, load in stage] for stage in stages]
-    inputs = _inputs(plan)
     busiest = [max(stage, key=lambda load: load.rows) for stage in loads]
-    turns = [tuple(inputs[i] for i in turn) for load in busiest for turn in load.turns]
+    turns = [tuple(turn) for load in busiest for turn in load.turns]
     return JoinMetrics(
         **values["join"][""],
         **groups,
@@ -171,15 +162,40 @@ def combined(
         probe_orders={turn[0]: turn[1:] for turn in turns},
         lag_us=_lags(groups["streams"]),
         largest_bucket_share=max(_share([load.live_rows for load in stage]) for stage in loads),
+        hot_keys=_hot_keys(loads[-1]),
         **known,
     )
 
 
-def _rationing(values: Mapping[str, Any]) -> RationingStatistics | None:
+def _hot_keys(loads: Sequence[Load]) -> dict[str, dict[str, float]]:
+    """By stream, the heavy keys of all buckets, the heaviest first, and their shares of its rows."""
+    found = hot_keys.shares([load.heavy for load in loads])
+    return {
+        name: {text: share for share, text in sorted(keys.values(), reverse=True) if share >= _HEAVY_SHARE}
+        for name, keys in found.items()
+    }
+
+
+def epochs_of(plan: JoinPlan) -> str:
+    """The epochs of a plan, oldest first, as `_epochs` reads them."""
+    known = []
+    for live in reversed(plan.live):
+        since_us, until_us = live.epoch.since_us, live.epoch.until_us
+        passes_us = None if until_us is None else until_us + live.query.bounds.span_us
+        known.append([live.epoch.number, since_us, until_us, passes_us])
+    return json.dumps(known)
+
+
+def _epochs(known: Sequence[Sequence[Any]], reports: Sequence[Report]) -> tuple[statistics.EpochMetrics, ...]:
+    live = {epoch[0]: sum(load.live_rows for _, load in reports if load.epoch == epoch[0]) for epoch in known}
+    return tuple(statistics.EpochMetrics(n, since, until, past, live[n]) for n, since, until, past in known)
+
+
+def _rationing(values: Mapping[str, Any]) -> statistics.RationingStatistics | None:
     if values["adaptations"] is None:
         return None
-    adaptations = tuple(Adapted(**a) for a in values["adaptations"])
-    return RationingStatistics(**{**values, "adaptations": adaptations})
+    adaptations = tuple(statistics.Adapted(**a) for a in values["adaptations"])
+    return statistics.RationingStatistics(**{**values, "adaptations": adaptations})
 
 
 def _lags(streams: Mapping[str, StreamStatistics]) -> dict[str, int | None]:
@@ -202,13 +218,12 @@ def metrics(streaming: StreamingQuery) -> JoinMetrics:
 def _remembered(run: str, progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Progress, with the last in which buckets reported: a query that idles long has nothing else."""
     latest = next((batch for batch in reversed(progress) if _reports([batch])), None)
-    if latest is not None:
-        _LATEST.pop(run, None)
-        _LATEST[run] = latest
-        while len(_LATEST) > _RUNS:
-            del _LATEST[next(iter(_LATEST))]
-    elif run in _LATEST:
-        return [_LATEST[run], *progress]
+    if latest is None:
+        return [_LATEST[run], *progress] if run in _LATEST else progress
+    _LATEST.pop(run, None)
+    _LATEST[run] = latest
+    if len(_LATEST) > _RUNS:
+        del _LATEST[next(iter(_LATEST))]
     return progress
 
 
@@ -229,6 +244,7 @@ def metrics_of(progress: Sequence[Mapping[str, Any]], *, query_id: str, active: 
         latest,
         hottest_key_share=max(map(_hottest_share, reports.values())),
         memory_limit=last.get("memory_limit"),
+        epochs=_epochs(json.loads(last.get("epochs") or "[]"), latest[-1]),
         **known,
     )
 

@@ -11,10 +11,8 @@ stage finds is packed again by the next one's key. `wire.pack` says what else th
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,36 +21,25 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructField, StructType
 
-from braided.query.errors import InvalidType, InvalidValue, UnknownName, require_choice
 from braided.query.join_query import JoinQuery
-from braided.query.layout import Layout, check_rates, choose, in_stages
-from braided.query.memory import LEAST_BYTES
+from braided.query.layout import DEFAULT_BUCKETS
 from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
-from braided.query.streaming import check_streaming
 from braided.spark.bucket import batch_join
-from braided.spark.checkpoint import check_checkpoint
-from braided.spark.measures import OBSERVED, observation
-from braided.spark.plan import LATE_COLUMN, JoinPlan
+from braided.spark.checkpoint import check_checkpoint, resumed
+from braided.spark.epochs import fingerprint
+from braided.spark.measures import epochs_of, observation
+from braided.spark.plan import JoinPlan
+from braided.spark.planning import Asked, HotKeys, plan_of, with_memory
 from braided.spark.processor import JoinProcessor
-from braided.spark.sessions.builder import check_session
-from braided.spark.sessions.workers import start_early
+from braided.spark.sessions.builder import start_workers
 from braided.spark.sources.heartbeat import beats
-from braided.spark.storage.folders import remove_at_exit, remove_with_queries
 from braided.spark.wire.blobs import unpack
-from braided.spark.wire.labels import MAX_BUCKETS
 from braided.spark.wire.pack import beat, pack, repack, tell
-from braided.spark.wire.packed import Found, Packed, schema
-from braided.spark.wire.schemas import in_arrow
-
-DEFAULT_BUCKETS = 8
-_MANY_COPIES = 16
-_COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
-_COLD_RATE = 300_000.0  # rows a second that come from the state store and are joined
-_log = logging.getLogger("braided")
+from braided.spark.wire.packed import Emitted, Packed, schema
 
 
 def join(
@@ -62,64 +49,77 @@ def join(
     buckets: int = DEFAULT_BUCKETS,
     layout: Literal["auto", "grid", "stages"] = "auto",
     rates: Mapping[str, float] | None = None,
+    hot_keys: HotKeys = "auto",
     late: Literal["drop", "flag"] = "drop",
     heartbeat: bool | None = None,
     checkpoint: str | None = None,
+    resume: str | None = None,
 ) -> DataFrame:
     """The join of DataFrames: streaming ones give a streaming DataFrame, batch ones a batch result.
 
-    `buckets` (a power of two) is how many parts the keys are split into; it is fixed in a checkpoint.
-    `layout` says where the rows of a join with several keys go: to the cells of a "grid", some to more than
-    one, in one stage, or through "stages", one after the other; "auto" takes what costs less, by the `rates`
-    of the streams (rows in a batch) as far as they are given. `query.explain(buckets=...)` shows the choice.
+    `buckets` (a power of two) is how many parts the rows are split into. `layout` says where the rows of a
+    join with several keys go: to the cells of a "grid", some to more than one, in one stage, or through
+    "stages", one after the other; "auto" takes what costs less, by the `rates` of the streams (rows in a
+    batch) as far as they are given. `query.explain(buckets=...)` shows the choice.
+    `hot_keys` spreads the rows of keys that are too much for one bucket: `{stream: {key: cells}}` says which,
+    "auto" takes those that the checkpoint of `resume` has seen, "off" none.
     With `late="flag"` rows that come too late are handed out as rows of their own, with the name of
     their stream in the column `late_stream`; else they are only counted.
-    With `heartbeat` a batch is run every second even while all sources are silent; None: if merges may wait
-    for that (`Memory(defer=True)`). It is a source of the query, and a checkpoint's sources are fixed.
+    With `heartbeat` a batch is run every second even while all sources are silent; None: if something waits
+    for that (`Memory(defer=True)`, `Stream(idle_after=...)`).
     With `checkpoint`, the folder that the query is to be started with, a query that cannot go on with what
-    is there is refused here, before Spark writes anything; else in the first batch.
+    is there is refused here, before Spark writes anything; else in the first batch. With `resume`, the same
+    folder, the query, the layout, the hot keys and the number of buckets may have changed since.
     """
-    plan = _plan(query, frames, buckets, late, layout, rates)
-    beating = bool(query.memory and query.memory.defer) if heartbeat is None else heartbeat
-    ordered = [frames[name] for name in query.names]
+    asked = Asked(query, frames, buckets, late, layout, rates, hot_keys)
+    plan = plan_of(asked)
+    spark, streaming = asked.spark, asked.streaming
     if checkpoint is not None:
-        check_checkpoint(plan, checkpoint, ordered[0].sparkSession)
-    if ordered[0].isStreaming:
-        start_early(ordered[0].sparkSession)
-    made: dict[PlanNode, DataFrame] = dict(
-        zip(query.names, map(_watermarked, ordered, query.streams), strict=True)
-    )
+        check_checkpoint(plan, checkpoint, spark)
+    if resume is not None and streaming:
+        how = {"find_hot": hot_keys == "auto", "choose_shares": rates is not None}
+        plan = resumed(plan, resume, spark, **how)
+    plan = with_memory(plan, spark)
+    if streaming:
+        start_workers(spark)
+    made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}
     for stage in plan.stages():
-        packed = {node: _packed(stage, made[node], stage.inputs.index(node)) for node in stage.subplan.inputs}
-        if ordered[0].isStreaming and stage.first:
-            packed |= _newest_times(stage, ordered)
-        inputs = [packed[node] for node in sorted(packed, key=_place)]
-        if ordered[0].isStreaming and stage.first and beating:
-            inputs.append(_sent(beats(ordered[0].sparkSession), functools.partial(beat, stage)))
-        made[stage.subplan.node] = _joined(stage, inputs)
-    result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, ordered))
+        packed = _packed(stage, made, frames)
+        if streaming and stage.first:
+            packed.append(_clock(stage, spark, heartbeat))
+        made[stage.subplan.node] = _joined(stage, packed)
+    result = made[query.tree].mapInArrow(unpack, _spark_schema(plan, asked.ordered))
     return _with_watermark(result, plan)
 
 
-def _packed(plan: JoinPlan, df: DataFrame, number: int) -> DataFrame:
-    """The rows of one of a stage's inputs, on their way to its buckets."""
-    work = pack if number < len(plan.query.streams) else repack
-    return _sent(df, functools.partial(work, plan, number))
+def _clock(plan: JoinPlan, spark: SparkSession, heartbeat: bool | None) -> DataFrame:
+    """The recorded time, on its way to the buckets of a first stage."""
+    query = plan.query
+    waits = bool(query.memory and query.memory.defer) or any(s.idle_after for s in query.streams)
+    numbers = ",".join(str(live.epoch.number) for live in plan.live)
+    beating = waits if heartbeat is None else heartbeat
+    clock = beats(spark, planned=fingerprint(plan), epochs=numbers, beating=beating)
+    return _sent(clock, functools.partial(beat, plan))
 
 
-def _newest_times(plan: JoinPlan, frames: Sequence[DataFrame]) -> dict[PlanNode, DataFrame]:
-    """For a first stage the newest times of the streams that it does not join itself.
+def _packed(
+    plan: JoinPlan, made: Mapping[PlanNode, DataFrame], frames: Mapping[str, DataFrame]
+) -> list[DataFrame]:
+    """The rows of a stage's inputs on their way to its buckets, in the order of its union.
 
-    A stream without a time has none to tell; it is read all the same, for its place among the sources.
+    A first stage also gets the newest times of the streams that it does not join itself. A stream without a
+    time has none to tell; it is read all the same, for its place among the sources.
     """
-    return {
-        stream.name: _sent(
-            df.select(F.lit(True) if stream.time is None else F.col(_quoted(stream.time))),
-            functools.partial(tell, plan, i),
-        )
-        for i, (stream, df) in enumerate(zip(plan.query.streams, frames, strict=True))
-        if stream.name not in plan.subplan.streams
-    }
+    packed: dict[PlanNode, DataFrame] = {}
+    for number, node in enumerate(plan.inputs):
+        if node in plan.subplan.inputs:
+            work = pack if isinstance(node, str) else repack
+            packed[node] = _sent(made[node], functools.partial(work, plan, number))
+        elif isinstance(node, str) and plan.first and frames[node].isStreaming:
+            time = plan.query.streams[number].time
+            newest = frames[node].select(F.lit(True) if time is None else F.col(_quoted(time)))
+            packed[node] = _sent(newest, functools.partial(tell, plan, number))
+    return [packed[node] for node in sorted(packed, key=_place)]
 
 
 def _place(node: PlanNode) -> tuple[bool, str]:
@@ -136,162 +136,19 @@ def _place(node: PlanNode) -> tuple[bool, str]:
 def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     """What a stage makes of packed rows: blobs of results, or of rows for the next stage."""
     grouped = functools.reduce(DataFrame.union, packed).groupBy("bucket")
-    blobs = from_arrow_schema(schema(Found))
+    blobs = from_arrow_schema(schema(Emitted))
     if packed[0].isStreaming:
         joined = grouped.transformWithStateInPandas(JoinProcessor(plan), blobs, "Append", "None")
         return joined.observe(observation(plan), *_observations(plan))
     return grouped.applyInArrow(batch_join(plan, whole=pyspark.__version__.startswith("4.0.")), blobs)
 
 
-def _plan(
-    query: JoinQuery,
-    frames: Mapping[str, DataFrame],
-    buckets: int,
-    late: str,
-    layout: str,
-    rates: Mapping[str, float] | None,
-) -> JoinPlan:
-    if not isinstance(query, JoinQuery):
-        raise InvalidType(f"join needs a bd.JoinQuery; got {query!r}")
-    for name in (*query.names, *frames):
-        if name not in frames:
-            raise UnknownName(f"join: no DataFrame for stream {name!r}; give one per stream")
-        if name not in query.names:
-            raise UnknownName(f"join: the query has no stream {name!r}; it has {', '.join(query.names)}")
-    if isinstance(buckets, bool) or not isinstance(buckets, int):
-        raise InvalidType(f"join: buckets must be a whole number; got {buckets!r}")
-    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
-        raise InvalidValue(f"join: buckets must be a power of two up to {MAX_BUCKETS}; got {buckets}")
-    require_choice("join", "late", late, ("drop", "flag"))
-    require_choice("join", "layout", layout, ("auto", "grid", "stages"))
-    spark = frames[query.names[0]].sparkSession
-    streaming = [name for name in query.names if frames[name].isStreaming]
-    if 0 < len(streaming) < len(query.names):
-        rest = [name for name in query.names if name not in streaming]
-        raise InvalidType(
-            f"join: {', '.join(streaming)} stream and {', '.join(rest)} do not; all inputs must be streaming "
-            "DataFrames, or all batch DataFrames"
-        )
-    for name in streaming:
-        _check_input(name, frames[name])
-    if streaming:
-        check_session(spark)
-        check_streaming(query)
-    short = query.overload.state_rows if query.overload is not None else None
-    if short is not None and short < buckets:
-        _log.warning("state_rows=%d is less than buckets=%d: some buckets can keep nothing", short, buckets)
-    schemas = tuple(_arrow_schema(frames[s.name], s) for s in query.streams)
-    arena = _arena(spark) if streaming else ""
-    cores = min(buckets, spark.sparkContext.defaultParallelism)
-    query = _shared_memory(query, buckets, spark)
-    grid = choose(query, buckets, check_rates(query, rates))
-    staged = _staged(query, grid, layout, rates)
-    plan = JoinPlan(query, schemas, buckets, late, arena, cores=cores, layout=grid, staged=staged)  # type: ignore[arg-type]
-    _check_plan(plan)
-    return plan
-
-
-def _staged(query: JoinQuery, grid: Layout, layout: str, rates: Mapping[str, float] | None) -> bool:
-    """Whether rows go through stages and not to the cells of a grid."""
-    cheaper, reason = in_stages(query, grid, rates)
-    budget = query.overload or query.memory
-    if layout == "stages":
-        return True
-    if layout == "auto" and cheaper and not budget:
-        _log.info("join in stages: %s", reason)
-        return True
-    copies = grid.sent(dict.fromkeys(query.names, 1.0)) / len(query.names)
-    if copies > _MANY_COPIES:
-        _log.warning(
-            "this join sends a row to %.0f cells on average; fewer buckets, or layout='stages', send fewer",
-            copies,
-        )
-    return False
-
-
-def _check_input(name: str, df: DataFrame) -> None:
-    """Raise if a streaming input is a join of ours: two in a row could not be exact."""
-    if f"CollectMetrics {OBSERVED}," in df._jdf.queryExecution().analyzed().toString():
-        raise InvalidValue(
-            f"join: the input for stream {name!r} is the result of another bd.spark.join, and one streaming "
-            "query holds only one; put all streams into one JoinQuery (on= takes several keys), or write the "
-            "first result to a sink and read it from there"
-        )
-
-
-def _shared_memory(query: JoinQuery, buckets: int, spark: SparkSession) -> JoinQuery:
-    """The query with each bucket's part of the budget, which is for an executor's process."""
-    memory = query.memory
-    if memory is None:
-        return query
-    if memory.one_sided:
-        raise InvalidValue(
-            f"join: Memory(flush={memory.flush!r}) is not available on Spark; use 'adaptive-global', "
-            "'state-spill' or 'hash-merge'"
-        )
-    processes = max(1, spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
-    memory = dataclasses.replace(
-        memory,
-        limit=max(LEAST_BYTES, memory.limit_bytes * min(processes, buckets) // buckets),
-        defer=bool(memory.defer),
-        groups=memory.groups or _COLD_GROUPS,
-        disk_rate=memory.disk_rate or _COLD_RATE,
-    )
-    return dataclasses.replace(query, memory=memory)
-
-
-def _check_plan(plan: JoinPlan) -> None:
-    """Raise if keys cannot meet, or if what is asked for is not available."""
-    stages = plan.stages()
-    _ = [stage.keys for stage in stages], plan.output
-    for option in ("overload", "memory"):
-        if len(stages) > 1 and getattr(plan.query, option) is not None:
-            raise InvalidValue(f"join: {option} needs all streams in one stage; leave out layout='stages'")
-    if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
-        raise InvalidValue(
-            f"join: the name {LATE_COLUMN!r} is taken by the flag of late rows; rename that column"
-        )
-
-
-def _arena(spark: SparkSession) -> str:
-    """The application that keeps live engines in files; none if Spark encrypts its local files."""
-    encrypted = str(spark.conf.get("spark.io.encryption.enabled", "false")).lower() == "true"
-    if encrypted:
-        _log.warning("spark.io.encryption.enabled is set: live state is not kept in files between batches")
-    application = spark.sparkContext.applicationId
-    remove_at_exit(application)
-    _watch_queries(spark)
-    return "" if encrypted else application
-
-
-@functools.cache
-def _watch_queries(spark: SparkSession) -> None:
-    """Once per session: files of its queries go when they end."""
-
-    def active() -> list[str]:
-        if spark.sparkContext._jsc.sc().isStopped():
-            raise RuntimeError("the application has ended")
-        return [str(streaming.id) for streaming in spark.streams.active]
-
-    remove_with_queries(spark.sparkContext.applicationId, active)
-
-
-def _arrow_schema(df: DataFrame, stream: Stream) -> pa.Schema:
-    if stream.time is not None and stream.time in df.columns:
-        type_ = df.schema[stream.time].dataType
-        if not isinstance(type_, TimestampType | TimestampNTZType):
-            raise InvalidType(
-                f"stream {stream.name!r}: time column {stream.time!r} has type {type_.simpleString()}; "
-                "it must be a timestamp; cast it",
-                stream=stream.name,
-                option="time",
-            )
-    return pa.schema([(f.name, f.type) for f in in_arrow(df.schema)])
-
-
 def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
     """The stream with a watermark on its time; one that is there already is respected."""
-    if not df.isStreaming or stream.time is None or _has_watermark(df):
+    columns = df._jdf.queryExecution().analyzed().output()
+    marks = (columns.apply(i).metadata() for i in range(columns.size()))
+    marked = any(mark.contains("spark.watermarkDelayMs") for mark in marks)
+    if not df.isStreaming or stream.time is None or marked:
         return df
     return df.withWatermark(_quoted(stream.time), f"{stream.lateness_us // 1000} milliseconds")
 
@@ -301,27 +158,17 @@ def _quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _has_watermark(df: DataFrame) -> bool:
-    """Whether a column of the DataFrame carries a watermark already."""
-    columns = df._jdf.queryExecution().analyzed().output()
-    marks = (columns.apply(i).metadata() for i in range(columns.size()))
-    return any(mark.contains("spark.watermarkDelayMs") for mark in marks)
-
-
 def _spark_schema(plan: JoinPlan, frames: list[DataFrame]) -> StructType:
     """The result's Spark schema: columns keep the types they came with."""
-    schema = StructType()
-    for column in plan.output.columns:
-        schema.add(column.name, frames[column.stream].schema[column.column].dataType, nullable=True)
-    for field in plan.schema:
-        if field.name not in schema.names:
-            schema.add(field.name, from_arrow_schema(pa.schema([field]))[0].dataType, nullable=True)
-    return schema
+    by_name = dict(zip(plan.query.names, frames, strict=True))
+    types = {name: by_name[s].schema[column].dataType for name, (s, column) in plan.output.sources.items()}
+    added = from_arrow_schema(pa.schema([field for field in plan.schema if field.name not in types]))
+    return StructType([*(StructField(name, type_) for name, type_ in types.items()), *added])
 
 
 def _with_watermark(result: DataFrame, plan: JoinPlan) -> DataFrame:
     """Mark `result_time` as event time, so that windowed aggregations can follow."""
-    if plan.output.time_type is None or not result.isStreaming:
+    if not plan.output.timed or not result.isStreaming:
         return result
     marked = F.col(RESULT_TIME).alias(RESULT_TIME, metadata={"spark.watermarkDelayMs": 0})
     return result.select(*[marked if c == RESULT_TIME else F.col(_quoted(c)) for c in result.columns])
@@ -331,8 +178,9 @@ def _observations(plan: JoinPlan) -> list[Any]:
     """One aggregate, however many numbers: Spark plans it in every batch."""
     query = plan.query
     known = {"streams": F.array(*map(F.lit, query.names)), "plan": F.lit(json.dumps(query.tree))}
+    known["epochs"] = F.lit(epochs_of(plan))
     if query.memory is not None:
-        known["memory_limit"] = F.lit(query.memory.limit_bytes * plan.buckets)
+        known["memory_limit"] = F.lit(query.memory.limit_bytes * len(plan.labels))
     return [F.collect_list("report").alias("buckets"), *(F.first(v).alias(n) for n, v in known.items())]
 
 

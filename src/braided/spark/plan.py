@@ -14,7 +14,7 @@ import pyarrow as pa
 from braided.engine.operators.inputs import described
 from braided.engine.operators.layout import Layout, Output, key_format_of, layout_of, output_of
 from braided.engine.sides.keys import KeyFormat
-from braided.engine.site import Part
+from braided.engine.site import Share
 from braided.policies.arrays import Bools, Int64s
 from braided.query.bounds import INFINITE_US
 from braided.query.errors import about
@@ -64,9 +64,9 @@ class JoinPlan:
     """A query with the schemas of its streams, the number of buckets, and what happens to late rows.
 
     `arena` names the application for which live engines are kept in files between batches; without a name
-    they are not. Rows go where `layout` says (None: as the query alone suggests), or are `staged`: then a join
-    with several keys has an operator for each, and `stage` is the number of the one that this describes, in
-    the order rows pass them. `cores` is how many tasks run at a time. Where the query has changed while it
+    they are not. Rows go where `layout` says (None: as the query alone suggests), or are `staged`: then a
+    join with several keys has an operator for each, and `stage` is the number of the one that this describes,
+    in the order rows pass them. `cores` is how many tasks run at a time. Where the query has changed while it
     ran, this is the plan of the newest `epoch`, and `earlier` has those of the others that still live.
     `checkpoint` is a random text by which a checkpoint that begins with this plan is known later on.
     """
@@ -119,10 +119,10 @@ class JoinPlan:
             return None
         return -INFINITE_US if since_us is None else since_us, INFINITE_US if until_us is None else until_us
 
-    def part(self, number: int) -> Part:
+    def part(self, number: int) -> Share:
         """Which part of all epochs' buckets one of this epoch's is."""
         newer = sum(e["buckets"] for e in self.epochs if e["number"] > self.epoch.number)
-        return Part(newer + number, sum(e["buckets"] for e in self.epochs))
+        return Share(newer + number, newer + number + 1, sum(e["buckets"] for e in self.epochs))
 
     def place(self, label: int) -> tuple[JoinPlan, int]:
         """The epoch's plan and the number of the bucket that has a label."""
@@ -157,6 +157,16 @@ class JoinPlan:
         return tuple(layouts)
 
     @functools.cached_property
+    def stored_types(self) -> dict[str, dict[str, str]]:
+        """The types of the stored columns, by stream and column."""
+        return {n.stream.name: {f.name: str(f.type) for f in n.stored_schema} for n in self.layouts}
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The query's, which takes long enough to be made once."""
+        return self.query.fingerprint()
+
+    @functools.cached_property
     def subplans(self) -> tuple[Subplan, ...]:
         """The operators of each stage."""
         graph, tree = self.query.graph, self.query.tree
@@ -175,7 +185,7 @@ class JoinPlan:
     @functools.cached_property
     def keys(self) -> KeyFormat:
         """How the stage's keys are hashed, whichever of its inputs they are in."""
-        return key_format_of(self.query, self.subplan.inputs, self.layouts)
+        return key_format_of(self.query.graph.key(self.subplan.inputs), self.layouts)
 
     @property
     def first(self) -> bool:
@@ -211,13 +221,15 @@ class JoinPlan:
     def to_dict(self) -> dict[str, Any]:
         """What a checkpoint needs to know to hand out results without the query; `from_dict` undoes it."""
         schemas = [base64.b64encode(schema.serialize()).decode() for schema in self.schemas]
-        return {"query": self.query.to_dict(), "schemas": schemas, "late": self.late}
+        given = {"query": self.query.to_dict(), "schemas": schemas, "late": self.late}
+        return {**given, "buckets": self.buckets, "epoch": list(astuple(self.epoch))}
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any], buckets: int) -> JoinPlan:
+    def from_dict(cls, saved: Mapping[str, Any]) -> JoinPlan:
         """The plan of a checkpoint, for a task of its own."""
         schemas = tuple(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(s))) for s in saved["schemas"])
-        return cls(JoinQuery.from_dict(saved["query"]), schemas, buckets, saved["late"])
+        query, epoch = JoinQuery.from_dict(saved["query"]), Epoch(*saved["epoch"])
+        return cls(query, schemas, saved["buckets"], saved["late"], epoch=epoch)
 
     def __getstate__(self) -> dict[str, object]:
         """Only what was given travels; the rest is computed again where it is needed."""

@@ -58,25 +58,19 @@ class JoinProcessor(StatefulProcessor):
 
     # the bucket's view of the state store
 
-    def get_meta(self) -> bytes | None:
-        """The small value."""
-        stored = self._meta.get()
+    def get(self, number: int) -> bytes | None:
+        """A chunk's bytes; the small value's number is negative."""
+        stored = self._meta.get() if number < 0 else self._chunks.getValue((number,))
         return None if stored is None else bytes(stored[0])
 
-    def put_meta(self, data: bytes) -> None:
-        """Write the small value."""
-        self._meta.update((data,))
+    def put(self, number: int, data: bytes) -> None:
+        """Write a chunk, or the small value."""
+        if number < 0:
+            self._meta.update((data,))
+        else:
+            self._chunks.updateValue((number,), (data,))
 
-    def get_chunk(self, number: int) -> bytes | None:
-        """A chunk's bytes."""
-        stored = self._chunks.getValue((number,))
-        return None if stored is None else bytes(stored[0])
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        """Store a chunk."""
-        self._chunks.updateValue((number,), (data,))
-
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """Forget a chunk."""
         self._chunks.removeKey((number,))
 

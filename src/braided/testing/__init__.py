@@ -21,26 +21,14 @@ if TYPE_CHECKING:
         snapshot,
     )
 
-_ORACLE = ("assert_same_bag", "bag", "expected")
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'braided.testing' has no attribute {name!r}")
-    home = "oracle" if name in _ORACLE else "script"
+    home = "oracle" if name in ("assert_same_bag", "bag", "expected") else "script"
     return getattr(importlib.import_module(f"braided.testing.{home}"), name)
 
 
-__all__ = [
-    "assert_same_bag",
-    "bag",
-    "end",
-    "expect_late",
-    "expect_results",
-    "expect_state",
-    "expected",
-    "push",
-    "restore",
-    "run_script",
-    "snapshot",
-]
+__all__ = ["assert_same_bag", "bag", "expected"]
+__all__ += ["end", "push", "restore", "run_script", "snapshot"]
+__all__ += ["expect_late", "expect_results", "expect_state"]

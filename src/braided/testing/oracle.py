@@ -126,11 +126,12 @@ def _inside(
 
 def _in_window(rows: _Rows, i: int, now: int) -> bool:
     """Check whether a row is inside its stream's window at a time."""
-    time, count, window_us = rows.times[i], rows.stream.count_window, rows.stream.window_us
+    count, window_us = rows.stream.count_window, rows.stream.window_us
+    time: int = rows.times[i]
     if count is not None:
         of_key = (count.per == "stream" or key == rows.keys[i] for key in rows.keys)
         later = (t is not None and time < t <= now for t in rows.times)
-        return sum(map(operator.and_, of_key, later)) < count.rows
+        return sum(1 for here, after in zip(of_key, later, strict=True) if here and after) < count.rows
     return window_us is None or now - time <= window_us
 
 
@@ -263,8 +264,9 @@ def _table(query: JoinQuery, streams: Sequence[_Rows], results: Sequence[tuple[i
         for column in rows.table.column_names
     ]
     for name, stream, column in wanted:
-        values = streams[number[stream]].table[column].combine_chunks()
-        columns[name] = values.take(pa.array([c[number[stream]] for c in results], pa.int64()))
+        i = number[stream]
+        values = streams[i].table[column].to_pylist()
+        columns[name] = pa.array([values[c[i]] for c in results], streams[i].table[column].type)
     timed = [i for i, rows in enumerate(streams) if rows.stream.time]
     if timed:
         newest = [max(streams[i].times[c[i]] for i in timed) for c in results]

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -87,7 +87,8 @@ def expect_results(*rows: Row) -> Step:
         got = bag(pa.concat_tables(tables).select(columns)) if tables and columns else Counter()
         number = sum(t.num_rows for t in tables)
         wanted = bag(pa.Table.from_pylist(list(rows))) if rows else Counter()
-        assert number == len(rows), f"expected {len(rows)} results; got {number}: {_show(tables)}"
+        shown = [row for t in tables for row in t.slice(0, 3).to_pylist()][:3]
+        assert number == len(rows), f"expected {len(rows)} results; got {number}: {shown}"
         assert got == wanted, f"expected {dict(wanted)}; got {dict(got)}"
 
     return do_expect_results
@@ -135,7 +136,3 @@ def restore() -> Step:
 
 def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table | pa.RecordBatch:
     return rows if isinstance(rows, pa.Table | pa.RecordBatch) else pa.Table.from_pylist(list(rows), schema)
-
-
-def _show(tables: Sequence[pa.Table]) -> list[Any]:
-    return [row for t in tables for row in t.slice(0, 3).to_pylist()][:3]

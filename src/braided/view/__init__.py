@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from braided.view.follow import follow
+from braided.view.follow import follow, watch
 from braided.view.page import serve
 from braided.view.records import Journal, Record, StreamRecord, record_of
 from braided.view.report import report
-from braided.view.watch import watch
 
 __all__ = ["Journal", "Record", "StreamRecord", "follow", "record_of", "report", "serve", "watch"]

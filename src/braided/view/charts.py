@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from braided.policies.numbers import Plot, Unit
@@ -35,10 +36,6 @@ class Chart:
     nothing: str = ""
     by_name: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Only plain values."""
-        return {**asdict(self), "times": list(self.times)}
-
 
 def charts_of(records: Sequence[Record]) -> list[Chart]:
     """All charts of these batches; those with nothing to draw come last."""
@@ -57,8 +54,8 @@ def _chart(plot: Plot, records: Sequence[Record]) -> Chart:
     series = {name: line for shown in drawn for name, line in _lines(shown, records).items()}
     limit = next((records[-1].values(shown)[""] for shown in limits if records), None)
     unit: Unit = "seconds" if drawn[0].number.unit == "us" else drawn[0].number.unit
-    chart = _thinned(plot, unit, records, series)
-    return replace(chart, limit=limit, by_name=drawn[0].of not in ("batch", "join"))
+    by_name = drawn[0].of not in ("batch", "join")
+    return _thinned(plot, unit, records, series, limit=limit, by_name=by_name)
 
 
 def _lines(shown: Shown, records: Sequence[Record]) -> Series:
@@ -81,20 +78,19 @@ def _adaptations(records: Sequence[Record]) -> Chart:
     return _thinned(_ADAPTATIONS, "rows", records, series)
 
 
-def _thinned(plot: Plot, unit: Unit, records: Sequence[Record], series: Series) -> Chart:
+def _thinned(plot: Plot, unit: Unit, records: Sequence[Record], series: Series, **options: Any) -> Chart:
     """A chart of at most `MOST_POINTS` points."""
     step = -(-len(records) // MOST_POINTS) or 1
     starts = range(0, len(records), step)
     times = tuple(records[min(i + step, len(records)) - 1].when for i in starts)
     thin: Series = {n: tuple(_one(v[i : i + step], plot) for i in starts) for n, v in series.items()}
-    return Chart(plot.title, unit, times, thin, plot.stacked, nothing=plot.nothing)
+    return Chart(plot.title, unit, times, thin, plot.stacked, nothing=plot.nothing, **options)
 
 
 def _one(values: Sequence[float | None], plot: Plot) -> float | None:
     known = [v for v in values if v is not None]
-    if not known:
-        return None
-    return max(known) if plot.peaks else statistics.fmean(known)
+    summed = max if plot.peaks else statistics.fmean
+    return summed(known) if known else None
 
 
 def table(last: Record) -> list[list[str]]:
@@ -134,5 +130,4 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     >>> quantile([1, 2, 3, 4], 0.5), quantile([1, 2, 3, 4], 0.99)
     (2, 4)
     """
-    at = -(-len(ordered) * share // 1)
-    return ordered[max(0, int(at) - 1)]
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)]

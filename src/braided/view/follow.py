@@ -3,7 +3,7 @@
 Spark keeps the reports of the latest 100 batches (`spark.sql.streaming.numRecentProgressUpdates`), so none is
 missed between two looks, and the metrics after each batch are made of the reports up to its own. Batches are
 told apart by their number, which only grows; a query that idles reports the number of the batch to come, so
-only reports of batches that were executed count. Whether the query is active is asked *before* its reports
+only reports of batches that were executed count. The query is asked whether it is active *before* its reports
 are read: what it reports last is never overlooked.
 """
 
@@ -11,23 +11,72 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from braided.query.errors import BraidedError
+from braided.query.masking import masked
+from braided.view.page import serve
 from braided.view.records import Journal, Record, record_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+    from rich.console import Console
+
+    from braided.query.join_query import JoinQuery
 
 Show: TypeAlias = Callable[[Sequence[Record], str], None]
 
-KEPT = 1_000  # the latest batches that are shown; a journal keeps all
+_LATEST = 1_000  # batches that are shown; a journal has all
 
 
 class QueryFailed(BraidedError, RuntimeError):
     """The query that was followed has stopped with an error."""
+
+
+def watch(
+    streaming: StreamingQuery,
+    *,
+    query: JoinQuery | None = None,
+    journal: Path | str | None = None,
+    port: int | None = None,
+    console: Console | None = None,
+    quiet: bool = False,
+    every: float = 0.5,
+) -> None:
+    """Watch until the query ends; Ctrl-C ends watching only. `query` is explained in the journal.
+
+    Batches are shown in the terminal unless `quiet`, on a page if a port is given, and in a journal if a path
+    is.
+    """
+    try:
+        from rich.console import Console  # noqa: PLC0415  (comes with the command line)
+
+        from braided.view.terminal import terminal  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        raise BraidedError(
+            f"watch needs the package {missing.name}; install it with: pip install 'braided[cli]'"
+        ) from None
+    console = console or Console()
+    path = Path(journal) if journal is not None else None
+    if path and query:
+        Journal(path).describe(masked(query.explain()))
+    with ExitStack() as stack:
+        shows: list[Show] = []
+        if port is not None:
+            page = stack.enter_context(serve(port=port))
+            shows.append(page.show)
+            console.print(f"braided: watch this query at {page.url}", highlight=False, soft_wrap=True)
+        if not quiet:
+            shows.append(stack.enter_context(terminal(console)))
+
+        def show(records: Sequence[Record], why: str) -> None:
+            for each in shows:
+                each(records, why)
+
+        follow(streaming, journal=path, show=show, every=every)
 
 
 def follow(streaming: StreamingQuery, *, journal: Path | None = None, show: Show, every: float = 0.5) -> None:
@@ -36,75 +85,51 @@ def follow(streaming: StreamingQuery, *, journal: Path | None = None, show: Show
     With a journal that knows this query, its records are shown first, and go on. `show` is called at the
     start, after new batches, and at the end.
     """
-    followed = _Followed(streaming, Journal(journal) if journal else None)
-    show(tuple(followed.records), followed.why())
-    while True:
-        active = streaming.isActive
-        if followed.look(always=not active):
-            show(tuple(followed.records), followed.why())
-        if not active:
-            break
-        time.sleep(every)
+    from braided.spark.diagnosis import why  # noqa: PLC0415  (needs pyspark)
+
+    book = Journal(journal) if journal else None
+    records = [r for r in (book.read() if book else ()) if r.query == str(streaming.id)][-_LATEST:]
+    show(tuple(records), why(streaming))
+    active, seen = True, ""
+    while active:
+        active, latest = streaming.isActive, streaming.lastProgress
+        report = latest.json if latest is not None else ""
+        if report != seen or not active:
+            new = list(_new(streaming, records[-1] if records else None, book))
+            records, seen = [*records, *new][-_LATEST:], report
+            if new or not active:
+                show(tuple(records), why(streaming))
+        if active:
+            time.sleep(every)
     failed = streaming.exception()
     if failed is not None:
-        raise QueryFailed(f"the query has stopped: {_first_line(failed)}") from failed
+        reason = str(failed).strip().partition("\n")[0] or type(failed).__name__
+        raise QueryFailed(f"the query has stopped: {reason}") from failed
 
 
-class Newcomers:
-    """The batches a `show` has not reported; those in the journal at the first call count as reported."""
+def _new(streaming: StreamingQuery, last: Record | None, journal: Journal | None) -> Iterator[Record]:
+    """The batches after the last one that is known, each noted in the journal."""
+    from braided.spark.measures import metrics_of  # noqa: PLC0415  (needs pyspark)
 
-    def __init__(self) -> None:
-        self._reported: int | None = None
-
-    def among(self, records: Sequence[Record]) -> list[Record]:
-        """The batches that were not there yet."""
-        new = [r for r in records if self._reported is not None and r.batch > self._reported]
-        self._reported = records[-1].batch if records else -1
-        return new
-
-
-class _Followed:
-    """A query, and the records of it so far."""
-
-    def __init__(self, streaming: StreamingQuery, journal: Journal | None) -> None:
-        self._streaming, self._journal, self._id = streaming, journal, str(streaming.id)
-        known = journal.read() if journal else []
-        self.records = [r for r in known if r.query == self._id][-KEPT:]
-        self._latest = ""
-
-    def look(self, *, always: bool) -> bool:
-        """Take up new batches; return whether there were any (or this is the last look)."""
-        latest = self._streaming.lastProgress
-        if not always and (latest is None or latest.json == self._latest):
-            return False
-        self._latest = latest.json if latest is not None else ""
-        reports = [json.loads(p.json) for p in self._streaming.recentProgress]
-        new = [i for i, report in enumerate(reports) if self._is_new(report)]
-        for i in new:
-            self._take(reports[: i + 1])
-        return always or bool(new)
-
-    def why(self) -> str:
-        """Return what keeps the join from producing."""
-        from braided.spark.diagnosis import why  # noqa: PLC0415  (needs pyspark)
-
-        return why(self._streaming)
-
-    def _is_new(self, report: dict[str, Any]) -> bool:
-        last = self.records[-1].batch if self.records else -1
-        return "addBatch" in report["durationMs"] and report["batchId"] > last
-
-    def _take(self, reports: list[dict[str, Any]]) -> None:
-        from braided.spark.measures import metrics_of  # noqa: PLC0415
-
-        seen = metrics_of(reports, query_id=self._id, active=True)
-        record = record_of(reports[-1], seen, self.records[-1] if self.records else None)
-        self.records.append(record)
-        del self.records[:-KEPT]
-        if self._journal:
-            self._journal.append(record)
+    reports = [json.loads(progress.json) for progress in streaming.recentProgress]
+    for number, report in enumerate(reports, start=1):
+        if "addBatch" in report["durationMs"] and report["batchId"] > (last.batch if last else -1):
+            metrics = metrics_of(reports[:number], query_id=str(streaming.id), active=True)
+            last = record_of(report, metrics, last)
+            if journal:
+                journal.append(last)
+            yield last
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def each_new(tell: Callable[[Record], object]) -> Show:
+    """Return a `show` that tells of each batch once; those in the journal at the first call count as told."""
+    last: int | None = None
+
+    def show(records: Sequence[Record], _: str) -> None:
+        nonlocal last
+        for record in records:
+            if last is not None and record.batch > last:
+                tell(record)
+        last = records[-1].batch if records else -1
+
+    return show

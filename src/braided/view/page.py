@@ -14,7 +14,6 @@ import functools
 import hashlib
 import io
 import json
-import socket
 import socketserver
 import sys
 import threading
@@ -29,7 +28,7 @@ from typing import Any
 from braided.query.errors import InvalidType, InvalidValue
 from braided.view import prometheus
 from braided.view.charts import charts_of, latest_adaptations, summary, table
-from braided.view.records import Record, ViewFailed
+from braided.view.records import Record, ViewFailed, os_errors
 
 HOST = "127.0.0.1"
 PORT = 4041
@@ -40,17 +39,16 @@ _REQUEST_BYTES = 16_384
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Page:
-    """What is served: the latest records, and what `why` says."""
+class Page(ThreadingHTTPServer):
+    """A server of the latest records, and what `why` says."""
 
-    def __init__(self, records: Sequence[Record] = ()) -> None:
+    daemon_threads = True
+
+    def __init__(self, records: Sequence[Record], port: int) -> None:
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
         self._shown: tuple[tuple[Record, ...], str] = (tuple(records), "")
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"http://{HOST}:{self.port}/"
+        super().__init__((HOST, port), _Handler)
+        self.url = f"http://{HOST}:{self.server_port}/"
 
     def show(self, records: Sequence[Record], why: str) -> None:
         """Serve these from now on; from any thread."""
@@ -66,48 +64,6 @@ class Page:
         if path == "/metrics":
             return prometheus.CONTENT_TYPE, prometheus.exposition(records[-1] if records else None)
         return None
-
-
-@contextmanager
-def serve(records: Sequence[Record] = (), port: int = PORT) -> Iterator[Page]:
-    """A page on this machine while the context lasts; give its `show` to `follow`. Port 0 is any free one."""
-    page = Page(records)
-    with _server(page, port) as server:
-        page.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-        thread.start()
-        try:
-            yield page
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def check_port(port: int) -> None:
-    """Raise unless a page can be served at this port."""
-    _server(Page(), port).server_close()
-
-
-def _server(page: Page, port: int) -> _Server:
-    if isinstance(port, bool) or not isinstance(port, int):
-        raise InvalidType(f"serve: port must be a whole number; got {port!r}")
-    if not 0 <= port < 65_536:
-        raise InvalidValue(f"serve: port must be from 0 (any free one) to 65535; got {port}")
-    try:
-        return _Server(page, port)
-    except OSError as wrong:
-        raise ViewFailed(
-            f"serve: port {port} cannot be used ({wrong.strerror}); give another, or 0 for any free one"
-        ) from None
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, page: Page, port: int) -> None:
-        self.page = page
-        self._free = threading.BoundedSemaphore(_CONNECTIONS)
-        super().__init__((HOST, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread of its own; one connection too many is closed."""
@@ -134,45 +90,54 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Bounded(io.RawIOBase):
-    """The bytes of a request: all of them in some seconds, and not too many."""
+def opened(records: Sequence[Record], port: int) -> Page:
+    """Return a page that listens at a port; raise if it cannot."""
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise InvalidType.must("port", "a whole number", port, owner="serve")
+    if not 0 <= port < 65_536:
+        raise InvalidValue.must("port", "from 0 (any free one) to 65535", port, owner="serve")
+    remedy = "give another, or 0 for any free one"
+    with os_errors(lambda why: ViewFailed(f"serve: port {port} cannot be used ({why}); {remedy}")):
+        return Page(records, port)
 
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
-        self._connection = connection
-        self._end = time.monotonic() + seconds
-        self._left = _REQUEST_BYTES
 
-    def readable(self) -> bool:
-        """It is only read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Wait for more bytes no longer than the request may take."""
-        seconds = self._end - time.monotonic()
-        if seconds <= 0 or self._left <= 0:
-            raise TimeoutError
-        self._connection.settimeout(seconds)
-        size = self._connection.recv_into(buffer)
-        self._left -= size
-        return size
+@contextmanager
+def serve(records: Sequence[Record] = (), port: int = PORT) -> Iterator[Page]:
+    """A page on this machine while the context lasts; give its `show` to `follow`. Port 0 is any free one."""
+    with opened(records, port) as page:
+        thread = threading.Thread(target=page.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        try:
+            yield page
+        finally:
+            page.shutdown()
+            thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: Page
     server_version = "braided"
     sys_version = ""
     timeout = 10  # seconds for a request, and for its answer
 
     def setup(self) -> None:
-        """Read no more, and no longer, than a request takes."""
+        """Read the request: all of it in some seconds, and not too many bytes."""
         super().setup()
-        self.rfile = io.BufferedReader(_Bounded(self.connection, self.timeout))
+        request, more, end = b"", b"any", time.monotonic() + self.timeout
+        while more and b"\r\n\r\n" not in request:
+            seconds = end - time.monotonic()
+            if seconds <= 0 or len(request) >= _REQUEST_BYTES:
+                raise TimeoutError
+            self.connection.settimeout(seconds)
+            more = self.connection.recv(_REQUEST_BYTES)
+            request += more
+        self.rfile = io.BytesIO(request)
 
     def do_GET(self) -> None:
         """Answer a request."""
         if not self._is_for_us():
             self._send(HTTPStatus.FORBIDDEN, _TEXT, "This is not the host you asked for.\n")
-        elif answer := self.server.page.answer(self.path.partition("?")[0]):
+        elif answer := self.server.answer(self.path.partition("?")[0]):
             self._send(HTTPStatus.OK, *answer)
         else:
             self._send(HTTPStatus.NOT_FOUND, _TEXT, "There is no such page.\n")
@@ -190,24 +155,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
         body = text.encode()
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in _HEADERS.items():
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **_headers()}.items():
             self.send_header(name, value)
-        self.send_header("Content-Security-Policy", _policy())
         self.connection.settimeout(self.timeout)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 def asset(name: str) -> str:
@@ -222,27 +175,28 @@ def _html() -> str:
 
 
 @functools.cache
-def _policy() -> str:
+def _headers() -> dict[str, str]:
     """Only this style and this script, and data from this server alone."""
-    return (
-        f"default-src 'none'; style-src {_hash('style.css')}; script-src {_hash('page.js')}; "
+    digests = [hashlib.sha256(asset(name).encode()).digest() for name in ("style.css", "page.js")]
+    style, script = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return {
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Content-Security-Policy": f"default-src 'none'; style-src {style}; script-src {script}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
-    )
-
-
-def _hash(name: str) -> str:
-    digest = hashlib.sha256(asset(name).encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+        "require-trusted-types-for 'script'; trusted-types 'none'",
+    }
 
 
 def _data(records: Sequence[Record], why: str) -> dict[str, Any]:
-    adapted = latest_adaptations(records, _ADAPTATIONS)
     return {
         "why": why,
         "summary": summary(records),
         "table": table(records[-1]) if records else [],
-        "charts": [chart.to_dict() for chart in charts_of(records)],
-        "adaptations": [{"batch": batch, "said": text} for batch, text in adapted],
+        "charts": [vars(chart) for chart in charts_of(records)],
+        "adaptations": latest_adaptations(records, _ADAPTATIONS),
         "records": [record.to_dict() for record in records],
     }

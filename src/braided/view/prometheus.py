@@ -19,26 +19,18 @@ def exposition(record: Record | None) -> str:
 
 
 def kind(number: Number) -> str:
-    """Whether it only grows."""
+    """Return "counter" if the number only grows."""
     return "counter" if number.prometheus.endswith("_total") else "gauge"
 
 
 def _text(shown: Shown, values: dict[str, Any]) -> str:
     """A metric with its values; nothing if none is known."""
     number, name = shown.number, shown.number.prometheus
-    samples = [
-        f"{name}{_label(shown.of, key)} {number.in_units(value)!r}\n"
-        for key, value in values.items()
-        if value is not None
-    ]
-    if not samples:
-        return ""
+    labels = {key: f'{{{shown.of}="{escaped(key)}"}}' if key else "" for key in values}
+    known = {labels[key]: number.in_units(value) for key, value in values.items() if value is not None}
     about = number.about[0].upper() + number.about[1:]
-    return f"# HELP {name} {about}.\n# TYPE {name} {kind(number)}\n{''.join(samples)}"
-
-
-def _label(of: str, key: str) -> str:
-    return f'{{{of}="{escaped(key)}"}}' if key else ""
+    head = f"# HELP {name} {about}.\n# TYPE {name} {kind(number)}\n" if known else ""
+    return head + "".join(f"{name}{label} {value!r}\n" for label, value in known.items())
 
 
 def escaped(value: str) -> str:

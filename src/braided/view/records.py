@@ -10,7 +10,8 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -24,11 +25,13 @@ from braided.policies.statistics import (
     RationingStatistics,
     StreamStatistics,
 )
-from braided.query.errors import BraidedError, InvalidValue
+from braided.query.errors import BraidedError, InvalidValue, os_reason
 
 JOURNAL = "journal.jsonl"
 _BATCH = Plot("Seconds a batch")
+_WAITED = "a row waited at most"
 _given = functools.partial(number, adds="", default=MISSING)
+_seconds = functools.partial(_given, unit="seconds")
 
 
 def usual_journal(checkpoint: Path) -> Path:
@@ -38,6 +41,15 @@ def usual_journal(checkpoint: Path) -> Path:
 
 class ViewFailed(BraidedError, OSError):
     """A file or a port that a view needs cannot be used."""
+
+
+@contextmanager
+def os_errors(error: Callable[[str], BraidedError]) -> Iterator[None]:
+    """Where the operating system refuses something, raise what `error` makes of its reason."""
+    try:
+        yield
+    except OSError as wrong:
+        raise error(os_reason(wrong)) from None
 
 
 @dataclass(frozen=True)
@@ -96,20 +108,12 @@ class Record:
 
     query: str
     batch: int = _given("number of the latest batch", prometheus="braided_batch_id")
-    when: float = _given("when it ended", unit="seconds", prometheus="braided_batch_end_timestamp_seconds")
-    seconds: float = _given(
-        "how long the latest batch took",
-        unit="seconds",
-        prometheus="braided_batch_seconds",
-        plot=_BATCH,
-        line="it took",
+    when: float = _seconds("when it ended", prometheus="braided_batch_end_timestamp_seconds")
+    seconds: float = _seconds(
+        "how long the latest batch took", prometheus="braided_batch_seconds", plot=_BATCH, line="it took"
     )
-    latency: float = _given(
-        "how long a row waited at most",
-        unit="seconds",
-        prometheus="braided_latency_seconds",
-        plot=_BATCH,
-        line="a row waited at most",
+    latency: float = _seconds(
+        f"how long {_WAITED}", prometheus="braided_latency_seconds", plot=_BATCH, line=_WAITED
     )
     rows: int = _given("rows of the latest batch")
     results: int | None = _given("results of the latest batch")
@@ -319,37 +323,24 @@ class Journal:
 
     def _write(self, values: Mapping[str, Any]) -> None:
         line = json.dumps(values, separators=(",", ":")).encode() + b"\n"
-        try:
+        with os_errors(lambda why: ViewFailed(f"{self.path}: the journal cannot be written ({why})")):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
                 if not self._whole:
-                    os.truncate(self.path, self._bytes().rfind(b"\n") + 1)
+                    os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
                 self._whole = False
                 file.write(line)
             self._whole = True
-        except OSError as wrong:
-            raise ViewFailed(f"{self.path}: the journal cannot be written ({wrong.strerror})") from None
-
-    def _bytes(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return b""
-        except OSError as wrong:
-            raise ViewFailed(f"{self.path}: the journal cannot be read ({wrong.strerror})") from None
 
     def _lines(self) -> Iterator[Record | str]:
-        *whole, _ = self._bytes().split(b"\n")
+        with os_errors(lambda why: ViewFailed(f"{self.path}: the journal cannot be read ({why})")):
+            *whole, _ = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
         for at, line in enumerate(whole, start=1):
             try:
-                yield _parsed(line)
+                values = json.loads(line)
+                yield str(values["about"]) if "about" in values else Record.from_dict(values["record"])
             except (ValueError, LookupError, TypeError, AttributeError):
                 raise InvalidValue(
                     f"{self.path}: line {at} is no record of a batch; is this a journal? "
                     "if so, take that line out"
                 ) from None
-
-
-def _parsed(line: bytes) -> Record | str:
-    values = json.loads(line)
-    return str(values["about"]) if "about" in values else Record.from_dict(values["record"])

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import tostring
 from braided.query.errors import InvalidValue
 from braided.view.charts import charts_of, latest_adaptations, summary
 from braided.view.page import asset
-from braided.view.records import JOURNAL, Journal, Record, ViewFailed, usual_journal
+from braided.view.records import JOURNAL, Journal, Record, ViewFailed, os_errors, usual_journal
 from braided.view.svg import figure
 from braided.view.words import moment, span
 
@@ -27,11 +27,9 @@ def report(records: Sequence[Record], query_text: str, to: Path) -> Path:
         batches="\n".join(_batches(records)),
         query=f"<h2>The query</h2>\n<pre>{escape(query_text)}</pre>" if query_text else "",
     )
-    try:
+    with os_errors(lambda why: ViewFailed(f"{to}: the report cannot be written ({why})")):
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(page, encoding="utf-8")
-    except OSError as wrong:
-        raise ViewFailed(f"{to}: the report cannot be written ({wrong.strerror})") from None
     return to
 
 
@@ -56,11 +54,13 @@ def _batches(records: Sequence[Record]) -> Iterator[str]:
     if not records:
         yield '<p class="why">No batch was finished: there is nothing to report yet.</p>'
         return
-    tiles = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in summary(records)
-    )
-    charts = (tostring(figure(c), encoding="unicode", method="html") for c in charts_of(records))
-    yield "\n".join(['<dl class="tiles">', *tiles, '</dl>\n<main class="charts">', *charts, "</main>"])
+    yield '<dl class="tiles">'
+    for name, value in summary(records):
+        yield f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+    yield '</dl>\n<main class="charts">'
+    for chart in charts_of(records):
+        yield tostring(figure(chart), encoding="unicode", method="html")
+    yield "</main>"
     yield from _adaptations(records)
 
 

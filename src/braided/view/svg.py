@@ -23,6 +23,8 @@ _SPANS = (86_400, 3_600, 60)
 _DOTS = 60  # up to this number, batches are drawn one by one
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
 
+_END = {"text-anchor": "end"}
+
 _Point: TypeAlias = tuple[float, float, float]  # x, bottom, top
 
 
@@ -55,12 +57,14 @@ def _drawing(chart: Chart) -> Element:
 
     for value in (top * i / _TICKS for i in range(_TICKS + 1)):
         _level(svg, y(value), "grid")
-        _text(svg, _LEFT - 6, y(value) + 4, formatted(value, chart.unit), end=True)
-    _text(svg, _LEFT, _HEIGHT - 5, _clock(chart.times[0], chart))
-    _text(svg, _WIDTH - _RIGHT, _HEIGHT - 5, _clock(chart.times[-1], chart), end=True)
+        _text(svg, _LEFT - 6, y(value) + 4, formatted(value, chart.unit), **_END)
+    first, last = _clocks(chart)
+    _text(svg, _LEFT, _HEIGHT - 5, first)
+    _text(svg, _WIDTH - _RIGHT, _HEIGHT - 5, last, **_END)
     for number, layer in enumerate(layers):
-        for run in _runs(layer):
-            _draw(svg, run, y, number % _COLOURS, filled=chart.stacked, dots=len(chart.times) <= _DOTS)
+        for known, run in itertools.groupby(layer, key=bool):
+            if known:
+                _draw(svg, [p for p in run if p], y, number % _COLOURS, chart)
     if chart.limit is not None:
         _limit(svg, chart.limit, y(chart.limit), chart.unit)
     return svg
@@ -68,46 +72,36 @@ def _drawing(chart: Chart) -> Element:
 
 def _layers(chart: Chart) -> Iterator[list[_Point | None]]:
     """Each line's points; stacked ones stand on those before them."""
-    base = [0.0] * len(chart.times)
+    first, length = chart.times[0], chart.times[-1] - chart.times[0]
+    shares = ((time - first) / length if length else 0.5 for time in chart.times)
+    places = [round(_LEFT + (_WIDTH - _LEFT - _RIGHT) * share, 1) for share in shares]
+    base = [0.0] * len(places)
     for values in chart.series.values():
-        points: list[_Point | None] = []
-        for i, value in enumerate(values):
-            bottom = base[i] if chart.stacked else 0.0
-            points.append(None if value is None else (_x(chart.times, i), bottom, bottom + value))
-            base[i] += value or 0.0
-        yield points
-
-
-def _x(times: Sequence[float], i: int) -> float:
-    length = times[-1] - times[0]
-    share = (times[i] - times[0]) / length if length else 0.5
-    return round(_LEFT + (_WIDTH - _LEFT - _RIGHT) * share, 1)
-
-
-def _runs(points: Sequence[_Point | None]) -> Iterator[list[_Point]]:
-    """Neighbours that are known."""
-    for known, run in itertools.groupby(points, key=lambda p: p is not None):
-        if known:
-            yield [p for p in run if p is not None]
+        points = zip(places, base, values, strict=True)
+        yield [None if value is None else (x, bottom, bottom + value) for x, bottom, value in points]
+        if chart.stacked:
+            base = [bottom + (value or 0.0) for bottom, value in zip(base, values, strict=True)]
 
 
 def _draw(
-    svg: Element, run: Sequence[_Point], y: Callable[[float], float], colour: int, *, filled: bool, dots: bool
+    svg: Element, run: Sequence[_Point], y: Callable[[float], float], colour: int, chart: Chart
 ) -> None:
+    """Draw neighbours that are known."""
     line = [f"{x:g},{y(top):g}" for x, _, top in run]
-    if filled:
+    if chart.stacked:
         below = [f"{x:g},{y(bottom):g}" for x, bottom, _ in reversed(run)]
         SubElement(svg, "polygon", {"class": f"area f{colour}", "points": " ".join(line + below)})
     if len(run) > 1:
         SubElement(svg, "polyline", {"class": f"stroke s{colour}", "points": " ".join(line)})
-    for x, _, top in run if dots or len(run) == 1 else ():
+    for x, _, top in run if len(chart.times) <= _DOTS or len(run) == 1 else ():
         SubElement(svg, "circle", {"class": f"f{colour}", "r": "2.5", "cx": f"{x:g}", "cy": f"{y(top):g}"})
 
 
 def _limit(svg: Element, limit: float, at: float, unit: Unit) -> None:
     _level(svg, at, "limit")
     beside = at + 16 if at < _TOP + 16 else at - 4
-    _text(svg, _WIDTH - _RIGHT, beside, f"budget {formatted(limit, unit)}", end=True, style="limit-name")
+    name = {"class": "limit-name", **_END}
+    _text(svg, _WIDTH - _RIGHT, beside, f"budget {formatted(limit, unit)}", **name)
 
 
 def _level(svg: Element, at: float, style: str) -> None:
@@ -115,16 +109,14 @@ def _level(svg: Element, at: float, style: str) -> None:
     SubElement(svg, "line", {"class": style, **ends})
 
 
-def _text(svg: Element, x: float, y: float, text: str, *, end: bool = False, style: str = "") -> None:
-    options = {"text-anchor": "end"} if end else {}
-    options |= {"class": style} if style else {}
+def _text(svg: Element, x: float, y: float, text: str, **options: str) -> None:
     SubElement(svg, "text", {"x": f"{x:g}", "y": f"{y:g}", **options}).text = text
 
 
-def _clock(seconds: float, chart: Chart) -> str:
-    """A time of day; the date, too, if the chart spans more than one."""
-    first, last, here = moment(chart.times[0]), moment(chart.times[-1]), moment(seconds)
-    return here[:-3] if first[:10] != last[:10] else here[11:]
+def _clocks(chart: Chart) -> tuple[str, str]:
+    """The first and the last time of day; with their dates if these differ."""
+    first, last = moment(chart.times[0]), moment(chart.times[-1])
+    return (first[:-3], last[:-3]) if first[:10] != last[:10] else (first[11:], last[11:])
 
 
 def ceiling(top: float, unit: Unit) -> float:
@@ -133,14 +125,10 @@ def ceiling(top: float, unit: Unit) -> float:
     >>> ceiling(3.1, "seconds"), ceiling(200, "seconds"), ceiling(41, "rows"), ceiling(3, "rows")
     (3.2, 240.0, 60.0, 4.0)
     """
+    least = 4.0 if unit == "rows" else 1.0
     if top <= 0:
-        return 4.0 if unit == "rows" else 1.0
-    if unit == "rows":
-        return max(4.0, _round(top))
+        return least
     base = next((b for b in _SPANS if top > b), 1) if unit == "seconds" else 1
-    return base * _round(top / base)
-
-
-def _round(top: float) -> float:
-    power = 10.0 ** math.floor(math.log10(top))
-    return next(n * power for n in _STEPS if n * power >= 0.999 * top)
+    power = 10.0 ** math.floor(math.log10(top / base))
+    rounded = next(n * power for n in _STEPS if n * power >= 0.999 * top / base)
+    return max(least, rounded) if unit == "rows" else base * rounded

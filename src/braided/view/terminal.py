@@ -16,64 +16,49 @@ from rich.table import Table
 from rich.text import Text
 
 from braided.view.charts import Chart, latest_adaptations, plotted, table
-from braided.view.follow import Newcomers, Show
+from braided.view.follow import Show, each_new
 from braided.view.records import Record
 from braided.view.words import count, formatted, moment, plain, size, span
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH = 40
-_ADAPTATIONS = 3
 
 
 @contextmanager
-def terminal(console: Console | None = None) -> Iterator[Show]:
+def terminal(console: Console) -> Iterator[Show]:
     """What shows a query on a console: a live view, or lines if it is not a terminal."""
-    console = console or Console()
     if not console.is_terminal:
-        yield Lines(console).show
+        yield each_new(lambda record: console.print(Text(line(record)), soft_wrap=True))
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda records, why: live.update(view(records, why), refresh=True)
 
 
-class Lines:
-    """One line per batch."""
-
-    def __init__(self, console: Console) -> None:
-        self._console, self._newcomers = console, Newcomers()
-
-    def show(self, records: Sequence[Record], _: str) -> None:
-        """Print what is new."""
-        for record in self._newcomers.among(records):
-            self._console.print(line(record), markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
 def line(record: Record) -> str:
     """A batch in one line."""
     results = "?" if record.results is None else f"{record.results:,}"
+    budget = "" if record.budget_bytes is None else f" of {size(record.budget_bytes)}"
     parts = (
         f"{moment(record.when)} batch {record.batch}: {record.rows:,} rows in",
         f"{results} results out",
         span(record.seconds),
-        f"state {_state(record)}",
+        f"state {size(record.state_bytes)}{budget}",
         _behind(record),
         record.spilled_bytes and f"{size(record.spilled_bytes)} spilled",
         record.late_rows and f"{record.late_rows:,} late so far",
         record.driver_streams and f"driver streams {' > '.join(record.driver_streams)}",
         record.allowances and f"may probe: {_allowances(record)}",
     )
-    return plain(
-        ", ".join(str(part) for part in parts if part) + "".join(f"; {a}" for a in record.adaptations)
-    )
+    return plain("; ".join([", ".join(str(part) for part in parts if part), *record.adaptations]))
 
 
 def view(records: Sequence[Record], why: str) -> RenderableType:
     """Everything, for a terminal."""
     if not records:
-        return Panel(_why(why), title="braided", title_align="left")
+        return Panel(_text(why, "italic"), title="braided", title_align="left")
     last = records[-1]
     return Panel(
-        Group(_streams(last), Text(), _lines(records), Text(), _why(why)),
+        Group(_streams(last), Text(), _lines(records), Text(), _text(why, "italic")),
         title=Text(f"braided, batch {last.batch}, {moment(last.when)} UTC"),
         title_align="left",
     )
@@ -98,18 +83,17 @@ def _lines(records: Sequence[Record]) -> Table:
     for chart in plotted(records[-_WIDTH:]):
         if chart.series and (chart.stacked or not chart.by_name):
             shown.add_row(chart.title, _sparks(chart))
-    shown.add_row(
-        "results",
-        Text(f"{last.total_results:,} in {last.batches:,} batch{'' if last.batches == 1 else 'es'}"),
-    )
-    if last.watermark_us is not None:
-        shown.add_row("watermark", Text(f"{moment(last.watermark_us / 1e6)} UTC"))
-    if last.driver_streams:
-        shown.add_row("driver streams", Text(plain(" > ".join(last.driver_streams))))
-    if last.allowances:
-        shown.add_row("may probe", Text(plain(_allowances(last))))
-    for number, (batch, text) in enumerate(latest_adaptations(records[-10 * _WIDTH :], _ADAPTATIONS)):
-        shown.add_row("" if number else "adaptations", Text(plain(f"batch {batch}: {text}")))
+    adapted = [f"batch {batch}: {text}" for batch, text in latest_adaptations(records[-10 * _WIDTH :], 3)]
+    facts = {
+        "results": f"{last.total_results:,} in {last.batches:,} batch{'' if last.batches == 1 else 'es'}",
+        "watermark": "" if last.watermark_us is None else f"{moment(last.watermark_us / 1e6)} UTC",
+        "driver streams": " > ".join(last.driver_streams),
+        "may probe": _allowances(last),
+        "adaptations": "\n".join(adapted),
+    }
+    for name, fact in facts.items():
+        if fact:
+            shown.add_row(name, _text(fact))
     return shown
 
 
@@ -123,26 +107,19 @@ def _sparks(chart: Chart) -> Text:
     return Text.assemble((sparkline(totals), "cyan"), f"  {now}{limit}")
 
 
-def _why(why: str) -> Text:
-    return Text("\n".join(plain(sentence) for sentence in why.splitlines()), style="italic")
-
-
-def _state(record: Record) -> str:
-    held = size(record.state_bytes)
-    return held if record.budget_bytes is None else f"{held} of {size(record.budget_bytes)}"
+def _text(lines: str, style: str = "") -> Text:
+    return Text("\n".join(map(plain, lines.splitlines())), style=style)
 
 
 def _behind(record: Record) -> str:
-    lags = {name: s.lag_us for name, s in record.streams.items() if s.lag_us}
-    if not lags:
-        return ""
-    slowest = max(lags, key=lambda name: lags[name] or 0)
-    return f"{slowest} {span((lags[slowest] or 0) / 1e6)} behind"
+    lag_us, slowest = max(((s.lag_us or 0, name) for name, s in record.streams.items()), default=(0, ""))
+    return f"{slowest} {span(lag_us / 1e6)} behind" if lag_us else ""
 
 
 def _allowances(record: Record) -> str:
     budget = "" if record.probe_budget is None else f" (budget {count(record.probe_budget)})"
-    return ", ".join(f"{name} {count(n)}" for name, n in record.allowances.items()) + budget
+    allowed = ", ".join(f"{name} {count(n)}" for name, n in record.allowances.items())
+    return allowed and allowed + budget
 
 
 def sparkline(values: Sequence[float | None]) -> str:

@@ -68,9 +68,7 @@ def test_oracle_rows_that_were_never_in_memory_together(seed: int) -> None:
     departed = [b + rng.integers(1, 6, 14) for b in born]
     merged = rng.integers(-1, 4, 8)
     found = [
-        tuple(at)
-        for piece in apart(query().bounds, sides, departed, merged, 3, 1000)
-        for at in piece.T.tolist()
+        tuple(at) for piece in apart(query().bounds, sides, departed, merged, 1000) for at in piece.T.tolist()
     ]
     owed = []
     for at in wanted(sides):

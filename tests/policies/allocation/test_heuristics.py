@@ -12,6 +12,7 @@ from braided.policies.allocation.heuristics import (
 )
 from braided.policies.allocation.question import Allocation, Question
 from braided.policies.flow import predict
+from braided.policies.sharing import fill
 from braided.query.plan_tree import HalfJoin
 from tests.policies.plans import AB, figure_10, some_models
 
@@ -64,16 +65,16 @@ def test_what_caps_leave_over_is_not_used() -> None:
 
 def test_what_caps_leave_over_goes_to_others_if_redistributed() -> None:
     plenty = Question(figure_10(), 3000)
-    answer = equal_halfjoin(plenty, redistribute=True)  # 300 rows of c, 500 of a, 700 of b, the rest to ab
+    answer = equal_halfjoin(plenty, share=fill)  # 300 rows of c, 500 of a, 700 of b, the rest to ab
     assert allowed(answer) == [500, 700, 1500, 300]
-    assert [p(plenty, redistribute=True).spent for p in ALL] == pytest.approx([3000] * 4)
+    assert [p(plenty, share=fill).spent for p in ALL] == pytest.approx([3000] * 4)
 
 
 def test_redistributed_they_saturate_with_enough() -> None:
     for model in some_models(20, seed=7):
         full = predict(model)
         for policy in ALL:
-            answer = policy(Question(model, full.spent * 1.001), redistribute=True)
+            answer = policy(Question(model, full.spent * 1.001), share=fill)
             assert answer.output == pytest.approx(full.output)
             assert answer.spent <= full.spent * 1.001
 
@@ -82,6 +83,6 @@ def test_redistribution_never_takes_from_anybody() -> None:
     for model in some_models(20, seed=12):
         question = Question(model, 0.3 * predict(model).spent)
         for policy in ALL:
-            more = policy(question, redistribute=True).allowances
+            more = policy(question, share=fill).allowances
             less = policy(question).allowances
             assert all(more[h] >= n * (1 - 1e-9) for h, n in less.items())

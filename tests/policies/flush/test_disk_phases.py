@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from braided.policies.flush.disk_phases import best_task, largest_part, most_owed, never
 from braided.policies.flush.question import Groups, Merge, Setting
+from braided.policies.flush.registry import best_task, largest_part, most_owed, never
 from tests.policies.flush.some_groups import SETTING, groups
 
 USUAL = Setting(**SETTING)
@@ -29,10 +29,10 @@ def test_one_input_that_brings_rows_is_enough_to_wait() -> None:
         assert all(phase(plan, USUAL).merge is None for phase in (best_task, most_owed, largest_part))
 
 
-def test_others_go_on_in_memory_even_below() -> None:
+def test_an_operator_merges_whatever_arrives_below() -> None:
     plan = [on_disk(silent=(True, False), parent=1), on_disk(silent=(True, True))]
     decision = most_owed(plan, USUAL)
-    assert decision.modes == ("in-memory", "on-disk")
+    assert decision.merge == Merge(1, 1)
     assert decision.reason == (
         "join is silent and merges group 1: 100 results are owed, 100 rows are read in 1 s"
     )

@@ -113,18 +113,16 @@ def test_the_first_operator_from_the_root_that_gains_merges_and_those_below_wait
         on_disk([[50], [50]], [500], parent=3, **rich),
         on_disk([[50], [50]], [0], **rich),
     ]
-    decision = decide(plan, USUAL)
-    assert decision.merge == Merge(2, 0)
-    assert decision.modes == ("blocked", "blocked", "on-disk", "in-memory")
+    assert decide(plan, USUAL).merge == Merge(2, 0)
+    assert at_or_below(plan, 2) == {0, 1, 2}
 
 
 def test_of_siblings_the_one_that_promises_more_goes_first() -> None:
     left, right = on_disk([[50], [50]], [300], parent=2), on_disk([[50], [50]], [400], parent=2)
     root = groups([[5], [5]])
     assert list(top_down([left, right, root])) == [2, 1, 0]
-    decision = decide([left, right, root], USUAL)
-    assert decision.merge == Merge(1, 0)
-    assert decision.modes == ("in-memory", "on-disk", "in-memory")
+    assert decide([left, right, root], USUAL).merge == Merge(1, 0)
+    assert at_or_below([left, right, root], 1) == {1}
 
 
 def test_results_that_go_nowhere_are_not_merged() -> None:
@@ -142,18 +140,17 @@ def test_every_operator_is_asked_after_the_one_above() -> None:
             assert known.parent is None or order.index(known.parent) < order.index(i)
 
 
-def test_modes_follow_the_tree_and_no_merge_overruns_the_buffer() -> None:
+def test_those_below_wait_and_no_merge_overruns_the_buffer() -> None:
     for plan in PLANS:
         for rows in (0.0, 30.0, 1000.0, math.inf):
             setting = Setting(interval_s=5.0, disk_rate=500.0, buffer_rows=rows)
             decision = decide(plan, setting)
             if decision.merge is None:
-                assert set(decision.modes) <= {"in-memory"}
                 continue
             operator, group = decision.merge
-            for i, mode in enumerate(decision.modes):
-                assert (mode != "in-memory") == (operator in _above(plan, i))
-            waiting = [plan[i] for i in at_or_below(plan, operator)]
+            below = at_or_below(plan, operator)
+            assert all((i in below) == (operator in _above(plan, i)) for i in range(len(plan)))
+            waiting = [plan[i] for i in below]
             takes = plan[operator].disk_rows[:, group].sum() / 500.0
             assert takes < buffer_seconds(waiting, setting)
             promised = results_per_row(plan[operator])[group] * 500.0

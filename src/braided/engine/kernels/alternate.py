@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.engine.kernels.argument_types import LONGS, TABLE
 from braided.engine.kernels.pointers import kernel
 from braided.engine.kernels.tables import DRIVER, SEEN, START, STOP
 
 
-@kernel
+@kernel((LONGS, LONGS, LONGS, LONGS, TABLE))
 def alternate(keys, limits, taken, stops, segments):
     """Fill `segments` from where `taken` (positions per stream) stands; return how many.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.engine.kernels.argument_types import LONG
 from braided.engine.kernels.hashing import mix
 from braided.engine.kernels.pointers import inlined, kernel, load_int8, load_int64
 
@@ -23,9 +24,9 @@ def _step(lane, word):
     return ((lane << _LEFT) | (lane >> _RIGHT)) * _B
 
 
-@kernel
+@kernel((LONG, LONG))
 def checksum(address, size):
-    """The checksum of `size` bytes from an address on."""
+    """Return the checksum of `size` bytes from an address on."""
     a = b = c = d = np.uint64(size)
     blocks = size // _BLOCK
     for block in range(blocks):

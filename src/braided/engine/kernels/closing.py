@@ -8,34 +8,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.engine.kernels.index import slot_of
+from braided.engine.kernels.argument_types import BYTE, BYTES, FLAGS, INTS, LONG, LONGS
+from braided.engine.kernels.index import at_most, slot_of
 from braided.engine.kernels.pointers import inlined, kernel
 
 
-@inlined
-def _after(values, limit):
-    """How many of some sorted values are at most the limit; no branch depends on them."""
-    low, rows = 0, values.shape[0]
-    while rows > 0:
-        half = (rows + 1) >> 1
-        low += half * (values[low + half - 1] <= limit)
-        rows -= half
-    return low
-
-
-@kernel
+@kernel((LONGS, LONGS, LONGS, FLAGS))
 def in_intervals(lows, highs, values, out):
-    """Which values lie in one of some intervals that are sorted and apart."""
+    """Set what lies in one of some intervals, which are sorted and apart."""
     for i in range(values.shape[0]):
-        at = _after(lows, values[i])
+        at = at_most(lows, values[i])
         out[i] |= at > 0 and values[i] <= highs[at - 1]
 
 
-@kernel
+@kernel((LONGS, LONGS, LONGS, LONGS, FLAGS))
 def in_pairs(hashes, checks, some_hashes, some_checks, out):
-    """Which pairs are among some sorted ones."""
+    """Set the pairs that are among some sorted ones."""
     for i in range(some_hashes.shape[0]):
-        at = _after(hashes, some_hashes[i]) - 1
+        at = at_most(hashes, some_hashes[i]) - 1
         while at >= 0 and hashes[at] == some_hashes[i]:
             out[i] |= checks[at] == some_checks[i]
             at -= 1
@@ -46,21 +36,21 @@ CLOSED, FORGOTTEN = 1, 2
 
 @inlined
 def _slot(hashes, checks, states, shift, hash_, check):
-    """Where a key is in a table of keys, or would be; at least one slot is free (its state is 0)."""
+    """Return where a key is in a table of keys, or would be; one slot at least is free (its state is 0)."""
     slot = slot_of(hash_, shift)
     while states[slot] != 0 and not (hashes[slot] == hash_ and checks[slot] == check):
         slot = (slot + 1) & (states.shape[0] - 1)
     return slot
 
 
-@kernel
+@kernel((LONGS, LONGS, BYTES, LONG, LONGS, LONGS, BYTES))
 def states_of(hashes, checks, states, shift, some_hashes, some_checks, out):
-    """The states of some keys in a table; 0 if they are not there."""
+    """Look up the states of some keys in a table; 0 if they are not there."""
     for i in range(some_hashes.shape[0]):
         out[i] = states[_slot(hashes, checks, states, shift, some_hashes[i], some_checks[i])]
 
 
-@kernel
+@kernel((LONGS, LONGS, BYTES, LONG, LONGS, LONGS, BYTE))
 def set_states(hashes, checks, states, shift, some_hashes, some_checks, state):
     """Enter keys with a state; how many are new in the table, and how many have another state now."""
     new = changed = 0
@@ -72,53 +62,42 @@ def set_states(hashes, checks, states, shift, some_hashes, some_checks, state):
     return new, changed
 
 
-@kernel
-def move(hashes, checks, states, to_hashes, to_checks, to_states, shift):
-    """Enter all keys of a table into another, that has none."""
-    for i in range(states.shape[0]):
-        if states[i] != 0:
-            slot = _slot(to_hashes, to_checks, to_states, shift, hashes[i], checks[i])
-            to_hashes[slot], to_checks[slot], to_states[slot] = hashes[i], checks[i], states[i]
-
-
-@kernel
+@kernel((LONGS, LONGS, INTS, LONG, FLAGS))
 def first_ones(hashes, checks, table, shift, out):
-    """Which keys come for the first time; `table` has more slots than there are keys, all -1."""
-    slots = table.shape[0]
+    """Set the keys that come for the first time; `table` has more slots than there are keys, all -1."""
     for i in range(hashes.shape[0]):
         slot = slot_of(hashes[i], shift)
         while table[slot] >= 0 and not (
             hashes[table[slot]] == hashes[i] and checks[table[slot]] == checks[i]
         ):
-            slot = (slot + 1) & (slots - 1)
+            slot = (slot + 1) & (table.shape[0] - 1)
         out[i] = table[slot] < 0
         if out[i]:
             table[slot] = i
 
 
-@kernel
+@kernel((LONGS, LONGS, FLAGS, INTS, INTS, LONG, LONG, LONG, LONGS, LONGS, FLAGS))
 def held(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks, out):
-    """Whether any row of some keys is stored and not gone."""
+    """Find out whether any row of some keys is stored and not gone."""
     for i in range(some_hashes.shape[0]):
         p = np.int64(head[slot_of(some_hashes[i], shift)])
-        found = False
-        while p >= first and not found:
+        out[i] = False
+        while p >= first and not out[i]:
             q = p - base
-            found = hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]
+            out[i] = hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]
             p = np.int64(link[q])
-        out[i] = found
 
 
-@kernel
+@kernel((LONGS, LONGS, FLAGS, INTS, INTS, LONG, LONG, LONG, LONGS, LONGS, LONGS))
 def rows_of(hashes, checks, gone, link, head, shift, base, first, some_hashes, some_checks, out):
     """Find the stored rows of some keys, each there once, that have not gone: their positions; how many."""
-    found = 0
+    rows = 0
     for i in range(some_hashes.shape[0]):
         p = np.int64(head[slot_of(some_hashes[i], shift)])
         while p >= first:
             q = p - base
             if hashes[q] == some_hashes[i] and checks[q] == some_checks[i] and not gone[q]:
-                out[found] = p
-                found += 1
+                out[rows] = p
+                rows += 1
             p = np.int64(link[q])
-    return found
+    return rows

@@ -13,94 +13,72 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.engine.kernels.pointers import kernel
+from braided.engine.kernels.argument_types import FLAG, FLAGS, INTS, LONG, LONGS, TABLE
+from braided.engine.kernels.pointers import inlined, kernel
 
 NEVER = 1 << 62
 
 # columns of a counting side's ranks: its number in order of time, how many rows have at most its time,
-# the position of the next newer row of its key, and (of a key's newest row) of the oldest row inside
+# the position of the next newer row of its key (or stream), and (of the newest row) of the oldest row inside
 ORDINAL, RANK, NEWER, TRAIL = 0, 1, 2, 3
 RANK_COLUMNS = 4
 
 
-@kernel
-def count_in_stream(times, ranks, leaves, base, first, start, stop, size, before):
-    """Enter rows start..stop into a window of `size` rows of the stream; `before` were entered earlier."""
-    for p in range(start, stop):
-        ranks[p - base, ORDINAL] = before + (p - start) + 1
-        leaves[p - base] = NEVER
-    _share_ties(times, ranks, base, start, stop)
-    oldest = first if start == first else max(first, ranks[start - 1 - base, TRAIL])
-    for p in range(start, stop):
-        while ranks[p - base, ORDINAL] - ranks[oldest - base, RANK] >= size:
-            leaves[oldest - base] = times[p - base]
-            oldest += 1
-        ranks[p - base, TRAIL] = oldest
+@inlined
+def _older_of_key(hashes, checks, link, base, first, p):
+    """Return the next older row of the key of the row at p; below `first` if none is held."""
+    i, older = p - base, np.int64(link[p - base])
+    while older >= first and not (hashes[older - base] == hashes[i] and checks[older - base] == checks[i]):
+        older = np.int64(link[older - base])
+    return older
 
 
-@kernel
-def _share_ties(times, ranks, base, start, stop):
-    """Rows with the same time share the rank of the last of them; ties come in one go."""
-    for p in range(stop - 1, start - 1, -1):
-        i = p - base
-        tied = p + 1 < stop and times[i + 1] == times[i]
-        ranks[i, RANK] = ranks[i + 1, RANK] if tied else ranks[i, ORDINAL]
-
-
-@kernel
+@inlined
 def _oldest_of_key(hashes, checks, link, base, first, p):
-    """The oldest row held of the key of the row at p."""
+    """Return the oldest row held of the key of the row at p."""
     oldest = p
-    older = np.int64(link[p - base])
-    while older >= first:
-        if hashes[older - base] == hashes[p - base] and checks[older - base] == checks[p - base]:
-            oldest = older
-        older = link[older - base]
+    while p >= first:
+        oldest = p
+        p = _older_of_key(hashes, checks, link, base, first, p)
     return oldest
 
 
-@kernel
-def count_in_key(hashes, checks, times, link, ranks, leaves, base, first, start, stop, size):
-    """Enter rows start..stop, already linked, into windows of `size` rows of their keys.
+@kernel((LONGS, LONGS, LONGS, INTS, TABLE, LONGS, LONG, LONG, LONG, LONG, LONG, FLAG))
+def count_rows(hashes, checks, times, link, ranks, leaves, base, first, start, stop, size, per_key):
+    """Enter rows start..stop, already linked, into windows of `size` rows of their keys or of the stream.
 
     `checks` is a second hash of the key, so that two keys are not taken for one.
     """
-    older_of = np.full(stop - start, -1, np.int64)
     for p in range(start, stop):
         i = p - base
-        older = np.int64(link[i])
-        while older >= first:
-            o = older - base
-            if hashes[o] == hashes[i] and checks[o] == checks[i]:
-                break
-            older = link[o]
+        older = _older_of_key(hashes, checks, link, base, first, p) if per_key else p - 1
         ranks[i, ORDINAL] = 1
         ranks[i, NEWER] = -1
+        ranks[i, TRAIL] = older  # until the last loop
         leaves[i] = NEVER
         if older >= first:
             ranks[i, ORDINAL] = ranks[older - base, ORDINAL] + 1
             ranks[older - base, NEWER] = p
-            older_of[p - start] = older
-    for p in range(stop - 1, start - 1, -1):
+    for p in range(stop - 1, start - 1, -1):  # rows with the same time share the rank of the last of them
         i = p - base
         newer = ranks[i, NEWER] - base
         tied = newer >= 0 and times[newer] == times[i]
         ranks[i, RANK] = ranks[newer, RANK] if tied else ranks[i, ORDINAL]
     for p in range(start, stop):
         i = p - base
-        older = older_of[p - start]
+        older = ranks[i, TRAIL]
         oldest = p
-        if older >= 0:
+        if older >= first:
             oldest = ranks[older - base, TRAIL]
             if oldest < first:  # expired by its time while still inside: the next one held follows
-                oldest = _oldest_of_key(hashes, checks, link, base, first, older)
+                oldest = _oldest_of_key(hashes, checks, link, base, first, older) if per_key else first
         while ranks[i, ORDINAL] - ranks[oldest - base, RANK] >= size:
             leaves[oldest - base] = times[i]
             oldest = ranks[oldest - base, NEWER]
         ranks[i, TRAIL] = oldest
 
 
-@kernel
+@kernel((INTS, LONGS, LONGS, LONG, FLAGS))
 def inside_window(positions, now, leaves, base, keep):
     """Clear `keep` where the row at a position has left its window at `now`."""
     for n in range(positions.shape[0]):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.engine.kernels.argument_types import FLAGS, INTS, LONG, LONGS, READ_LONGS
 from braided.engine.kernels.pointers import inlined, kernel
 
 UNLINKED = -2  # the link of a row that is stored but never found (its key is null, or it was flushed)
@@ -24,11 +25,11 @@ UNLINKED = -2  # the link of a row that is stored but never found (its key is nu
 
 @inlined
 def slot_of(key_hash, shift):
-    """The slot of a hash: its highest bits."""
+    """Return the slot of a hash: its highest bits."""
     return np.int64(np.uint64(key_hash) >> np.uint64(shift))
 
 
-@kernel
+@kernel((LONGS, INTS, INTS, LONG, LONG, LONG, LONG))
 def insert(hashes, link, head, shift, base, start, stop):
     """Link rows start..stop, except those marked `UNLINKED`."""
     for p in range(start, stop):
@@ -38,7 +39,7 @@ def insert(hashes, link, head, shift, base, start, stop):
             head[slot] = p
 
 
-@kernel
+@kernel((LONGS, INTS, INTS, LONG, LONG, LONG, LONG))
 def undo(hashes, link, head, shift, base, start, stop):
     """Unlink rows start..stop, the newest of all, newest first."""
     for p in range(stop - 1, start - 1, -1):
@@ -47,7 +48,7 @@ def undo(hashes, link, head, shift, base, start, stop):
             head[slot] = link[p - base]
 
 
-@kernel
+@kernel((LONGS, INTS, INTS, LONG, LONG, LONG, FLAGS, LONGS))
 def unlink(hashes, link, head, shift, base, first, gone, positions):
     """Take rows that have gone out of their chains.
 
@@ -68,26 +69,37 @@ def unlink(hashes, link, head, shift, base, first, gone, positions):
                 link[newer - base] = newer = p
 
 
-@kernel
+@inlined
+def at_most(values, limit):
+    """Return how many of some sorted values are at most the limit; no branch depends on them."""
+    low, rows = 0, values.shape[0]
+    while rows > 0:
+        half = (rows + 1) >> 1
+        low += half * (values[low + half - 1] <= limit)
+        rows -= half
+    return low
+
+
+@kernel((LONGS, LONG))
 def expired_prefix(times, oldest):
-    """How many times at the front are before `oldest`."""
+    """Return how many times at the front are before `oldest`."""
     n = 0
     while n < times.shape[0] and times[n] < oldest:
         n += 1
     return n
 
 
-@kernel
+@kernel((LONGS, LONG), (READ_LONGS, LONG))
 def last_fall(times, newest):
-    """Where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
+    """Return where a time was last below an earlier one, beginning with `newest`; -1 if nowhere."""
     falls = 0  # most batches are in order, which takes a few vector instructions to see
     for i in range(1, times.shape[0]):
         falls += times[i] < times[i - 1]
     if falls == 0 and (times.shape[0] == 0 or times[0] >= newest):
         return -1
-    found = -1
+    last = -1
     for i in range(times.shape[0]):
         if times[i] < newest:
-            found = i
+            last = i
         newest = max(newest, times[i])
-    return found
+    return last

@@ -29,38 +29,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.engine.kernels import tables as t
+from braided.engine.kernels.argument_types import CUBE, INT_TABLE, LONG, LONGS, TABLE
 from braided.engine.kernels.hashing import draw
 from braided.engine.kernels.index import UNLINKED, slot_of
 from braided.engine.kernels.pointers import inlined, kernel, load_int32, load_int64
 from braided.engine.kernels.sweep import start_sweeps, sweep
-from braided.engine.kernels.tables import (
-    AT,
-    DRIVER,
-    EVERYONE,
-    FIRST,
-    FLOOR,
-    HASH,
-    HEAD,
-    HIGH,
-    KEY,
-    LINK,
-    LOOKED,
-    LOT,
-    LOW,
-    MATCHES,
-    MEMBER,
-    OFFERED,
-    PROBES,
-    SAME_KEY,
-    SCANNED,
-    SEEN,
-    SHIFT,
-    START,
-    STOP,
-    TIME,
-    VISIBLE,
-    WALKER,
-)
 
 # enough that a round's own costs do not count; no power of two, so that a block's rows share no cache lines
 BLOCK_ROWS = 4080
@@ -68,14 +42,14 @@ BLOCK_ROWS = 4080
 
 @inlined
 def _bound(sides, order, bounds, block, level, members):
-    """The times a row of this level may have, given the rows each member has already."""
+    """Find the times a row of this level may have, given the rows each member has already."""
     depth = order.shape[0]
-    floor = sides[order[level], FLOOR]
-    low, high = block[LOW], block[HIGH]
+    floor = sides[order[level], t.FLOOR]
+    low, high = block[t.LOW], block[t.HIGH]
     for earlier in range(level):
         backward = bounds[order[level], order[earlier]]
         forward = bounds[order[earlier], order[level]]
-        times = block[MEMBER + depth + earlier]
+        times = block[t.MEMBER + depth + earlier]
         for m in range(members):
             least = times[m] - backward
             most = times[m] + forward
@@ -86,11 +60,11 @@ def _bound(sides, order, bounds, block, level, members):
 @inlined
 def _start(sides, stream, block, members):
     """Begin to look a block's members up in the state of a stream; how many walk."""
-    shift, head, first = sides[stream, SHIFT], sides[stream, HEAD], sides[stream, FIRST]
-    key, walker, place = block[KEY], block[WALKER], block[AT]
+    shift, head, first = sides[stream, t.SHIFT], sides[stream, t.HEAD], sides[stream, t.FIRST]
+    key, walker, place = block[t.KEY], block[t.WALKER], block[t.AT]
     walking = 0
     for m in range(members):
-        p = np.int64(load_int32(head, slot_of(key[m], shift)))
+        p = load_int32(head, slot_of(key[m], shift))
         walker[walking] = m
         place[walking] = p
         walking += p >= first
@@ -103,15 +77,15 @@ def _first_block(sides, driver, partner, block, depth, start, stop):
 
     Returns how many walk, and how many probed: rows with a null key do not.
     """
-    hashes, times, links = sides[driver, HASH], sides[driver, TIME], sides[driver, LINK]
-    shift, head, first = sides[partner, SHIFT], sides[partner, HEAD], sides[partner, FIRST]
-    key, walker, place, member = block[KEY], block[WALKER], block[AT], block[MEMBER]
-    member_time = block[MEMBER + depth]
+    hashes, times, links = sides[driver, t.HASH], sides[driver, t.TIME], sides[driver, t.LINK]
+    shift, head, first = sides[partner, t.SHIFT], sides[partner, t.HEAD], sides[partner, t.FIRST]
+    key, walker, place, member = block[t.KEY], block[t.WALKER], block[t.AT], block[t.MEMBER]
+    member_time = block[t.MEMBER + depth]
     probed = 0
     walking = 0
     for row in range(start, stop):
-        key_hash = np.int64(load_int64(hashes, row))
-        p = np.int64(load_int32(head, slot_of(key_hash, shift)))
+        key_hash = load_int64(hashes, row)
+        p = load_int32(head, slot_of(key_hash, shift))
         keyed = load_int32(links, row) != UNLINKED
         key[walking] = key_hash
         walker[walking] = walking
@@ -126,22 +100,22 @@ def _first_block(sides, driver, partner, block, depth, start, stop):
 
 @inlined
 def _offered(sides, stream):
-    """How many rows of a side a probe may see."""
-    return max(0, sides[stream, VISIBLE] - sides[stream, FIRST])
+    """Return how many rows of a side a probe may see."""
+    return max(0, sides[stream, t.VISIBLE] - sides[stream, t.FIRST])
 
 
 @inlined
 def _first_members(sides, driver, block, depth, start, stop, rations, rationed):
     """Driver rows start..stop with a key are the members of level 1, if they may probe; how many."""
-    hashes, times, links = sides[driver, HASH], sides[driver, TIME], sides[driver, LINK]
+    hashes, times, links = sides[driver, t.HASH], sides[driver, t.TIME], sides[driver, t.LINK]
     members = 0
     for row in range(start, stop):
-        key_hash, at = np.int64(load_int64(hashes, row)), np.int64(load_int64(times, row))
+        key_hash, at = load_int64(hashes, row), load_int64(times, row)
         lot = draw(draw(rations[0], key_hash), at) if rationed else np.int64(0)
-        block[KEY, members] = key_hash
-        block[LOT, members] = lot
-        block[MEMBER, members] = row
-        block[MEMBER + depth, members] = at
+        block[t.KEY, members] = key_hash
+        block[t.LOT, members] = lot
+        block[t.MEMBER, members] = row
+        block[t.MEMBER + depth, members] = at
         members += (load_int32(links, row) != UNLINKED) & (lot <= rations[1])
     return members
 
@@ -149,42 +123,43 @@ def _first_members(sides, driver, block, depth, start, stop, rations, rationed):
 @inlined
 def _round(sides, stream, block, walking, hits):
     """Each walker looks at one stored row; how many met their key, how many hit, how many walk on."""
-    hashes, times, links = sides[stream, HASH], sides[stream, TIME], sides[stream, LINK]
-    first, visible = sides[stream, FIRST], sides[stream, VISIBLE]
-    key, walker, place, low, high = block[KEY], block[WALKER], block[AT], block[LOW], block[HIGH]
+    hashes, times, links = sides[stream, t.HASH], sides[stream, t.TIME], sides[stream, t.LINK]
+    first, visible = sides[stream, t.FIRST], sides[stream, t.VISIBLE]
+    key, walker, place, low, high = block[t.KEY], block[t.WALKER], block[t.AT], block[t.LOW], block[t.HIGH]
     hit_member, hit_place, hit_time = hits[0], hits[1], hits[2]
     met = 0
     still = 0
     for w in range(walking):
         m = walker[w]
         p = place[w]
-        follow = np.int64(load_int32(links, p))
+        follow = load_int32(links, p)
         hit_member[met] = m
         hit_place[met] = p
         met += (p < visible) & (load_int64(hashes, p) == key[m])
         walker[still] = m
         place[still] = follow
         still += follow >= first
-    found = 0
+    matched = 0
     for h in range(met):
         m = hit_member[h]
         p = hit_place[h]
-        at = np.int64(load_int64(times, p))
-        hit_member[found] = m
-        hit_place[found] = p
-        hit_time[found] = at
-        found += (low[m] <= at) & (at <= high[m])
-    return met, found, still
+        at = load_int64(times, p)
+        hit_member[matched] = m
+        hit_place[matched] = p
+        hit_time[matched] = at
+        matched += (low[m] <= at) & (at <= high[m])
+    return met, matched, still
 
 
 @inlined
-def _ration(here, there, hits, found, limit):
-    """Only the hits that drew no more than the limit stay; how many. Their lots go with them."""
+def _ration(levels, level, hits, matched, limit):
+    """Keep only the hits that drew no more than the limit, with their lots; return how many."""
+    here, there = levels[level], levels[level + 1]
     stay = 0
-    for h in range(found):
+    for h in range(matched):
         m = hits[0, h]
-        lot = draw(here[LOT, m], hits[2, h])
-        there[LOT, stay] = lot
+        lot = draw(here[t.LOT, m], hits[2, h])
+        there[t.LOT, stay] = lot
         hits[0, stay], hits[1, stay], hits[2, stay] = m, hits[1, h], hits[2, h]
         stay += lot <= limit
     return stay
@@ -192,41 +167,41 @@ def _ration(here, there, hits, found, limit):
 
 @inlined
 def _next_block(levels, level, depth, hits, members):
-    """The hits of a level become the members of the next."""
+    """Make the hits of a level the members of the next."""
     here, there = levels[level], levels[level + 1]
     for h in range(members):
-        there[KEY, h] = here[KEY, hits[0, h]]
-        there[MEMBER + level, h] = hits[1, h]
-        there[MEMBER + depth + level, h] = hits[2, h]
+        there[t.KEY, h] = here[t.KEY, hits[0, h]]
+        there[t.MEMBER + level, h] = hits[1, h]
+        there[t.MEMBER + depth + level, h] = hits[2, h]
     for earlier in range(level):
         for h in range(members):
-            there[MEMBER + earlier, h] = here[MEMBER + earlier, hits[0, h]]
-            there[MEMBER + depth + earlier, h] = here[MEMBER + depth + earlier, hits[0, h]]
+            there[t.MEMBER + earlier, h] = here[t.MEMBER + earlier, hits[0, h]]
+            there[t.MEMBER + depth + earlier, h] = here[t.MEMBER + depth + earlier, hits[0, h]]
 
 
 @inlined
-def _write(order, block, level, hits, found, out, n):
-    """The hits of the last level are results."""
+def _write(order, block, level, hits, matched, out, n):
+    """Write the hits of the last level: they are results."""
     for earlier in range(level):
         stream = order[earlier]
-        for h in range(found):
-            out[stream, n + h] = block[MEMBER + earlier, hits[0, h]]
-    for h in range(found):
+        for h in range(matched):
+            out[stream, n + h] = block[t.MEMBER + earlier, hits[0, h]]
+    for h in range(matched):
         out[order[level], n + h] = hits[1, h]
 
 
 @inlined
 def _open(sides, order, bounds, block, level, members, tally):
-    """The members of a block begin to look for the next partner; how many do."""
+    """Let the members of a block begin to look for the next partner; return how many do."""
     stream = order[level]
     _bound(sides, order, bounds, block, level, members)
-    if sides[stream, SCANNED]:
+    if sides[stream, t.SCANNED]:
         walking, looked = start_sweeps(sides, stream, block, members)
-        tally[LOOKED] += looked
+        tally[t.LOOKED] += looked
     else:
         walking = _start(sides, stream, block, members)
-    tally[PROBES] += members
-    tally[OFFERED] += members * _offered(sides, stream)
+    tally[t.PROBES] += members
+    tally[t.OFFERED] += members * _offered(sides, stream)
     return walking
 
 
@@ -234,33 +209,31 @@ def _open(sides, order, bounds, block, level, members, tally):
 def _open_first(sides, order, bounds, block, start, stop, rations, rationed, tally):
     """Driver rows start..stop begin to look for their first partner; how many do."""
     driver, partner, depth = order[0], order[1], order.shape[0]
-    if rationed or sides[partner, SCANNED]:
+    if rationed or sides[partner, t.SCANNED]:
         members = _first_members(sides, driver, block, depth, start, stop, rations, rationed)
         return _open(sides, order, bounds, block, 1, members, tally)
     walking, probed = _first_block(sides, driver, partner, block, depth, start, stop)
     _bound(sides, order, bounds, block, 1, walking)
-    tally[PROBES] += probed
-    tally[OFFERED] += probed * _offered(sides, partner)
+    tally[t.PROBES] += probed
+    tally[t.OFFERED] += probed * _offered(sides, partner)
     return walking
 
 
 @inlined
 def _advance(sides, stream, block, walking, hits, room, tally):
     """Look on, until each walker has seen one row or a sweep has found enough: hits, and who goes on."""
-    if sides[stream, SCANNED]:
-        met, found, still = sweep(sides, stream, block, walking, hits, room)
+    if sides[stream, t.SCANNED]:
+        met, matched, still = sweep(sides, stream, block, walking, hits, room)
     else:
-        tally[LOOKED] += walking
-        met, found, still = _round(sides, stream, block, walking, hits)
-    tally[SAME_KEY] += met
-    tally[MATCHES] += found
-    return found, still
+        tally[t.LOOKED] += walking
+        met, matched, still = _round(sides, stream, block, walking, hits)
+    tally[t.SAME_KEY] += met
+    tally[t.MATCHES] += matched
+    return matched, still
 
 
-@kernel
-def enumerate_combinations(
-    sides, orders, bounds, segments, cursor, levels, walking, rations, tally, out
-):  # fmt: skip
+@kernel((TABLE, TABLE, TABLE, TABLE, LONGS, CUBE, LONGS, TABLE, CUBE, INT_TABLE))
+def enumerate_combinations(sides, orders, bounds, segments, cursor, levels, walking, rations, tally, out):
     """Fill `out[stream, n]` with positions; return how many.
 
     `segments` are runs of driver rows, taken one after the other; each says what its rows may see of every
@@ -278,16 +251,13 @@ def enumerate_combinations(
     n = np.int64(0)
     while cursor[0] < segments.shape[0]:
         segment = segments[cursor[0]]
-        driver, end = segment[DRIVER], segment[STOP]
+        driver, end = segment[t.DRIVER], segment[t.STOP]
         order = orders[driver]
-        rationed = (rations[driver, 1:] < EVERYONE).any()
-        sides[:, VISIBLE] = segment[SEEN:]
-        row = max(cursor[1], segment[START])
-        full = False
-        while True:
+        rationed = (rations[driver, 1:] < t.EVERYONE).any()
+        sides[:, t.VISIBLE] = segment[t.SEEN :]
+        row = max(cursor[1], segment[t.START])
+        while level > 0 or row < end:
             if level == 0:
-                if row >= end:
-                    break
                 stop = min(end, row + block_rows)
                 walking[1] = _open_first(
                     sides, order, bounds, levels[1], row, stop, rations[driver], rationed, tally[driver, 1]
@@ -298,53 +268,50 @@ def enumerate_combinations(
                 level -= 1
                 continue
             room = min(block_rows, out.shape[1] - n) if level == last else block_rows
-            if room < (1 if sides[order[level], SCANNED] else walking[level]):
-                full = True
-                break
-            found, walking[level] = _advance(
+            if room < (1 if sides[order[level], t.SCANNED] else walking[level]):
+                cursor[1], cursor[2] = row, level
+                return n
+            matched, walking[level] = _advance(
                 sides, order[level], levels[level], walking[level], hits, room, tally[driver, level]
             )
             if level == last:
-                _write(order, levels[level], level, hits, found, out, n)
-                n += found
-            elif found > 0:
+                _write(order, levels[level], level, hits, matched, out, n)
+                n += matched
+            elif matched > 0:
                 if rationed:
-                    found = _ration(levels[level], levels[level + 1], hits, found, rations[driver, level + 1])
-                _next_block(levels, level, depth, hits, found)
+                    matched = _ration(levels, level, hits, matched, rations[driver, level + 1])
+                _next_block(levels, level, depth, hits, matched)
                 level += 1
                 walking[level] = _open(
-                    sides, order, bounds, levels[level], level, found, tally[driver, level]
+                    sides, order, bounds, levels[level], level, matched, tally[driver, level]
                 )
-        if full:
-            cursor[1] = row
-            break
         cursor[0], cursor[1] = cursor[0] + 1, 0
     cursor[2] = level
     return n
 
 
-@kernel
+@kernel((TABLE, LONG, LONG, TABLE, LONGS, LONGS))
 def count_matches(sides, driver, partner, bounds, rows, out):
     """For some rows of a driver stream, how many rows of a partner they match, whatever other rows say."""
-    hashes, times, links = sides[partner, HASH], sides[partner, TIME], sides[partner, LINK]
-    first, visible = sides[partner, FIRST], sides[partner, VISIBLE]
+    hashes, times, links = sides[partner, t.HASH], sides[partner, t.TIME], sides[partner, t.LINK]
+    first, visible = sides[partner, t.FIRST], sides[partner, t.VISIBLE]
     for i in range(rows.shape[0]):
         out[i] = 0
-        if load_int32(sides[driver, LINK], rows[i]) == UNLINKED:
+        if load_int32(sides[driver, t.LINK], rows[i]) == UNLINKED:
             continue
-        key = np.int64(load_int64(sides[driver, HASH], rows[i]))
-        at = np.int64(load_int64(sides[driver, TIME], rows[i]))
-        low = max(sides[partner, FLOOR], at - bounds[partner, driver])
+        key = load_int64(sides[driver, t.HASH], rows[i])
+        at = load_int64(sides[driver, t.TIME], rows[i])
+        low = max(sides[partner, t.FLOOR], at - bounds[partner, driver])
         high = at + bounds[driver, partner]
-        if sides[partner, SCANNED]:
+        if sides[partner, t.SCANNED]:
             for p in range(first, visible):
-                met = np.int64(load_int64(times, p))
+                met = load_int64(times, p)
                 same = (load_int64(hashes, p) == key) & (load_int32(links, p) != UNLINKED)
                 out[i] += same & (low <= met) & (met <= high)
             continue
-        p = np.int64(load_int32(sides[partner, HEAD], slot_of(key, sides[partner, SHIFT])))
+        p = load_int32(sides[partner, t.HEAD], slot_of(key, sides[partner, t.SHIFT]))
         while p >= first:
-            met = np.int64(load_int64(times, p))
+            met = load_int64(times, p)
             same = (p < visible) & (load_int64(hashes, p) == key)
             out[i] += same & (low <= met) & (met <= high)
-            p = np.int64(load_int32(links, p))
+            p = load_int32(links, p)

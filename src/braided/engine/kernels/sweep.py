@@ -19,14 +19,14 @@ _GLANCE = 64
 
 @inlined
 def _before(times, low, high, limit):
-    """The first position in low..high whose time is not below the limit; times never fall.
+    """Return the first position in low..high whose time is not below the limit; times never fall.
 
     No branch depends on the times: a processor guesses such a branch wrong every other time.
     """
     rows = high - low
     while rows > 0:
         half = (rows + 1) >> 1
-        below = np.int64(load_int64(times, low + half - 1)) < limit
+        below = load_int64(times, low + half - 1) < limit
         low += half * below
         rows -= half
     return low
@@ -34,11 +34,11 @@ def _before(times, low, high, limit):
 
 @inlined
 def _near(times, guess, first, visible, limit):
-    """The same in first..visible, beginning at a guess: members usually come in order of time."""
-    if guess > first and np.int64(load_int64(times, guess - 1)) >= limit:
+    """Return the same in first..visible, from a guess on: members usually come in order of time."""
+    if guess > first and load_int64(times, guess - 1) >= limit:
         return _before(times, first, guess, limit)
     step = 1
-    while guess + step <= visible and np.int64(load_int64(times, guess + step - 1)) < limit:
+    while guess + step <= visible and load_int64(times, guess + step - 1) < limit:
         guess += step
         step += step
     return _before(times, guess, min(guess + step, visible), limit)
@@ -46,7 +46,7 @@ def _near(times, guess, first, visible, limit):
 
 @inlined
 def start_sweeps(sides, stream, block, members):
-    """Where each member's sweep begins and ends; how many sweep, and how many rows they look at in all."""
+    """Find where each member's sweep begins and ends; return how many sweep, and the rows they look at."""
     first, visible, times = sides[stream, FIRST], sides[stream, VISIBLE], sides[stream, TIME]
     if visible <= first:
         return 0, 0
@@ -65,7 +65,7 @@ def start_sweeps(sides, stream, block, members):
 
 @inlined
 def _matches(hashes, p, rows, key):
-    """Which of the rows from p on have the key, as bits; 0 if none has. `rows` is best a constant."""
+    """Return which rows from p on have the key, as bits; 0 if none has. `rows` is best a constant."""
     same = 0
     for i in range(rows):
         same += load_int64(hashes, p + i) == key
@@ -86,7 +86,7 @@ def sweep(sides, stream, block, sweeping, hits, limit):
     glance = min(_GLANCE, limit)
     full = sides[stream, VISIBLE] - _GLANCE if glance == _GLANCE else -1  # up to here 64 rows are there
     met = 0
-    found = 0
+    matched = 0
     while sweeping > 0:
         m = sweeping - 1
         key, low, high, p, until = block[KEY, m], block[LOW, m], block[HIGH, m], block[AT, m], block[UNTIL, m]
@@ -99,19 +99,19 @@ def sweep(sides, stream, block, sweeping, hits, limit):
             else:
                 same, bits = _matches(hashes, p, stop - p, key)
             if same > 0:
-                if found + same > limit:
+                if matched + same > limit:
                     break
                 while bits != 0:
                     q = p + lowest_bit(bits)
                     bits &= bits - 1
-                    at = np.int64(load_int64(times, q))
-                    hits[0, found], hits[1, found], hits[2, found] = m, q, at
+                    at = load_int64(times, q)
+                    hits[0, matched], hits[1, matched], hits[2, matched] = m, q, at
                     keyed = load_int32(links, q) != UNLINKED
                     met += keyed
-                    found += keyed & (low <= at) & (at <= high)
+                    matched += keyed & (low <= at) & (at <= high)
             p = stop
         block[AT, m] = p
         if p < until:
             break
         sweeping -= 1
-    return met, found, sweeping
+    return met, matched, sweeping

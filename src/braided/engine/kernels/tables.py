@@ -23,5 +23,5 @@ TALLY_COLUMNS = 5
 
 
 def level_rows(streams: int) -> int:
-    """How many rows of values a level keeps."""
+    """Return how many rows of values a level keeps."""
     return MEMBER + 2 * streams

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from braided.engine.kernels import tables
 from braided.engine.kernels.index import last_fall
 from braided.engine.kernels.probe import BLOCK_ROWS
@@ -19,7 +17,6 @@ from braided.engine.operators.learned import SIDE_MEMORIES, Learned
 from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.arrays import Int64s
-from braided.policies.index import Fixed
 from braided.policies.index_cost import Load
 from braided.query.bounds import INFINITE_US
 
@@ -37,15 +34,13 @@ def choose(join: FlatJoin, sides: Sequence[SideState | None], arriving: Sequence
     policies, learned = join.policies, join.learned
     counts = [0 if rows is None else len(rows) for rows in arriving]
     for i, side in enumerate(sides):
-        policy, now = policies.index(i), learned.choices[i]
         if side is None:
             continue
-        if not isinstance(policy, Fixed):
-            load = _expected(join, i, side, counts, arriving)
-            if load is not None:
-                learned.choices[i] = chosen = policy.choose(load, now, side.rows)
-                if chosen.scanned != now.scanned:
-                    learned.index_changes[i] += 1
+        policy, now = policies.index(i), learned.choices[i]
+        load = None if policy.costs is None else _expected(join, i, side, counts, arriving)
+        if load is not None:
+            learned.choices[i] = policy.choose(load, now, side.rows)
+            learned.index_changes[i] += learned.choices[i].scanned != now.scanned
         side.index.scan(learned.choices[i].scanned)
 
 
@@ -53,14 +48,13 @@ def learn(
     join: FlatJoin, before: Learned, sides: Sequence[SideState | None], rows: Sequence[Rows | None]
 ) -> None:
     """Remember what a batch asked of the sides that choose; `before` is what was known when it began."""
-    if all(isinstance(join.policies.index(i), Fixed) for i in range(len(sides))):
+    if all(join.policies.index(i).costs is None for i in range(len(sides))):
         return
     learned, arrived = join.learned, [0 if r is None else len(r) for r in rows]
     everything = sum(arrived)
-    fresh = (learned.tallies - before.tallies).sum(axis=1).tolist()
-    counts = [fresh[n] for n in (tables.PROBES, tables.OFFERED, tables.LOOKED, tables.SAME_KEY)]
-    for i, side in enumerate(sides):
-        probes, offered, looked, same_key = (count[i] for count in counts)
+    fresh = (learned.tallies - before.tallies).sum(axis=1)
+    counts = fresh[[tables.PROBES, tables.OFFERED, tables.LOOKED, tables.SAME_KEY]].T.tolist()
+    for i, (side, (probes, offered, looked, same_key)) in enumerate(zip(sides, counts, strict=True)):
         if side is not None and probes:
             now = everything - arrived[i], probes, looked if side.index.scanned else offered, same_key
             learned.memories[i] = learned.memories[i] * _FADING + now
@@ -69,7 +63,7 @@ def learn(
 def _expected(
     join: FlatJoin, stream: int, side: SideState, counts: Sequence[int], arriving: Sequence[Rows | None]
 ) -> Load | None:
-    """What a batch will ask of a side; None if nothing can be said of it."""
+    """Estimate what a batch will ask of a side; None if there is nothing to go by."""
     coming = sum(counts) - counts[stream]
     if not coming:
         return None
@@ -102,18 +96,12 @@ def _part_inside(side: SideState, entering: Rows | None, reach_us: int) -> float
 
 def _sampled(arriving: Sequence[Rows | None], stream: int) -> float | None:
     """The share of pairs of arriving rows with equal keys, by samples; None of a small batch."""
-    mine = arriving[stream]
+    own = arriving[stream]
     others = [r for i, r in enumerate(arriving) if i != stream and r is not None and len(r) >= _SAMPLE]
-    if mine is None or len(mine) < _SAMPLE or not others:
+    if own is None or len(own) < _SAMPLE or not others:
         return None
-    keys, numbers = np.unique(_some(mine.hashes), return_counts=True)
-    shares = []
-    for rows in others:
-        theirs = _some(rows.hashes)
-        found = np.searchsorted(keys, theirs) % len(keys)
-        equal = float(numbers[found][keys[found] == theirs].sum())
-        shares.append(equal / len(theirs) / float(numbers.sum()))
-    return max(shares)
+    keys = _some(own.hashes)
+    return max(float((keys[:, None] == _some(rows.hashes)).mean()) for rows in others)
 
 
 def _some(values: Int64s) -> Int64s:

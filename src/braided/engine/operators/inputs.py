@@ -4,7 +4,7 @@ An intermediate row holds the stored columns of its components side by side (`st
 each component's time. It is stored like any row, under the key of the operator above:
 
 - its *time* is the newest of its components'. What the kernel compares by it is necessary for the bounds of
-  all pairs (see `Bounds.between`), and `combining` compares the pairs themselves afterwards;
+  all pairs (see `Bounds.between`), and `operator` compares the pairs themselves afterwards;
 - its *end* is the earliest `time + retention` of its components: once the watermark has passed that, one of
   them can meet no row to come, so the intermediate cannot either. It expires with its first
   expiring component.
@@ -31,7 +31,6 @@ class Input:
     """One input: the streams below it, and where their columns and times are in its stored rows."""
 
     node: Plan
-    streams: tuple[str, ...]
     schema: pa.Schema
     places: Mapping[ColumnName, int]
     timed: tuple[str, ...]  # the streams that have times
@@ -51,11 +50,11 @@ class Input:
     def times_of(self, stream: str, side: SideState, positions: Int32s) -> Int64s:
         """The times of a component of some rows."""
         if self.leaf:
-            return side.times_at(positions)
+            return side.columns.at("time", positions)
         return np.asarray(side.payload.gather(positions, [self.times[stream]])[0].to_numpy())
 
     def key(self, graph: JoinGraph, attributes: Sequence[Attribute]) -> list[int]:
-        """Where the columns of some attributes are."""
+        """Return the places of the columns of some attributes."""
         return [self.places[graph.source(a, self.node)] for a in attributes]
 
 
@@ -64,30 +63,30 @@ def leaf(layout: Layout) -> Input:
     name = layout.stream.name
     places = {(name, column): place for place, column in enumerate(layout.columns)}
     timed = (name,) if layout.stream.time is not None else ()
-    return Input(name, (name,), layout.stored_schema, places, timed, {}, {})
+    return Input(name, layout.stored_schema, places, timed, {}, {})
 
 
-def intermediate(node: tuple[Plan, ...], inputs: Sequence[Input], *, lineage: bool = False) -> Input:
-    """What an operator makes of its inputs; with `lineage` rows tell the partition groups they came from."""
-    fields: list[tuple[str, pa.DataType]] = []
-    places: dict[ColumnName, int] = {}
-    for source in inputs:
-        for (stream, column), place in source.places.items():
-            places[stream, column] = len(fields)
-            fields.append((f"{stream}.{column}", source.schema.field(place).type))
-    timed = tuple(s for source in inputs for s in source.timed)
-    times = {stream: len(fields) + i for i, stream in enumerate(timed)}
-    fields += [(stream, pa.int64()) for stream in timed]
-    below = [n for source in inputs for n in source.lineage]
-    carried = {n: len(fields) + i for i, n in enumerate([*below, node])} if lineage else {}
-    fields += [(f"group of {label(n)}", pa.int16()) for n in carried]
-    streams = tuple(s for source in inputs for s in source.streams)
-    return Input(node, streams, pa.schema(fields), places, timed, times, carried)
+def described(node: Plan, layouts: Mapping[str, Layout], *, lineage: bool = False) -> Input | None:
+    """Describe the rows of a node, whoever makes them; None until the schemas below it are known.
 
-
-def described(node: Plan, layouts: Mapping[str, Layout]) -> Input | None:
-    """What rows of a node look like, whoever makes them; None until the schemas below it are known."""
+    With `lineage` intermediate rows tell the partition groups they came from.
+    """
     if isinstance(node, str):
         return leaf(layouts[node]) if node in layouts else None
-    inputs = [source for child in node if (source := described(child, layouts)) is not None]
-    return intermediate(node, inputs) if len(inputs) == len(node) else None
+    inputs = [source for child in node if (source := described(child, layouts, lineage=lineage)) is not None]
+    if len(inputs) < len(node):
+        return None
+    columns = {
+        column: source.schema.field(place).type
+        for source in inputs
+        for column, place in source.places.items()
+    }
+    timed = tuple(stream for source in inputs for stream in source.timed)
+    groups = [*(below for source in inputs for below in source.lineage), node] if lineage else []
+    fields = [(f"{stream}.{column}", type_) for (stream, column), type_ in columns.items()]
+    fields += [(stream, pa.int64()) for stream in timed]
+    fields += [(f"group of {label(below)}", pa.int16()) for below in groups]
+    places = {column: place for place, column in enumerate(columns)}
+    times = {stream: place for place, stream in enumerate(timed, len(places))}
+    carried = {below: place for place, below in enumerate(groups, len(places) + len(times))}
+    return Input(node, pa.schema(fields), places, timed, times, carried)

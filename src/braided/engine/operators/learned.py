@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.kernels.tables import PROBES, TALLY_COLUMNS
+from braided.engine.kernels.tables import TALLY_COLUMNS
 from braided.policies.arrays import Int64s
 from braided.policies.choice import Policies
-from braided.policies.decisions import Choice, ProbePlan, Turn
+from braided.policies.decisions import ProbePlan, Turn
 from braided.policies.estimates import Estimates
+from braided.policies.index import Choice
 
 SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
 _ARRAYS = ("tallies", "seen_rows", "index_changes", "memories")
@@ -30,45 +30,26 @@ class Decided:
     plan: ProbePlan
 
 
-@dataclass
 class Learned:
     """What one operator has learned; `tallies` has a matrix, driver by partner, for each kernel's tally."""
 
-    tallies: Int64s
-    seen_rows: Int64s
-    index_changes: Int64s
-    memories: npt.NDArray[np.float64]
-    estimates: Estimates
-    choices: list[Choice]
-    switches: int = 0
-    profile_probes: int = 0
-    driven_rows: int = 0
-    batches: int = 0
-    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    profiles: dict[int, Int64s] = field(default_factory=dict)
-    turns: tuple[Decided, ...] = ()
-
-    @classmethod
-    def nothing(cls, streams: int, policies: Policies) -> Learned:
-        """Start before the first batch."""
-        seen_rows, index_changes = np.zeros((2, streams), np.int64)
-        return cls(
-            np.zeros((TALLY_COLUMNS, streams, streams), np.int64),
-            seen_rows,
-            index_changes,
-            np.zeros((streams, SIDE_MEMORIES)),
-            Estimates(streams, policies.given),
-            [policies.index(i).start for i in range(streams)],
-        )
+    def __init__(self, streams: int, policies: Policies) -> None:
+        self.tallies: Int64s = np.zeros((TALLY_COLUMNS, streams, streams), np.int64)
+        self.seen_rows: Int64s = np.zeros(streams, np.int64)
+        self.index_changes: Int64s = np.zeros(streams, np.int64)
+        self.memories = np.zeros((streams, SIDE_MEMORIES))
+        self.estimates = Estimates(np.zeros((3, streams, streams)), policies.given)
+        self.choices = [policies.index(i).start for i in range(streams)]
+        self.switches = self.profile_probes = self.driven_rows = self.batches = 0
+        self.orders: dict[int, tuple[int, ...]] = {}
+        self.profiles: dict[int, Int64s] = {}
+        self.turns: tuple[Decided, ...] = ()
 
     def copy(self) -> Learned:
         """Return the same, to go back to."""
-        copies = {name: value.copy() for name, value in vars(self).items() if hasattr(value, "copy")}
-        return dataclasses.replace(self, **copies)
-
-    def probed_since(self, before: Learned) -> int:
-        """Return how many probes there were since then."""
-        return int(self.tallies[PROBES].sum() - before.tallies[PROBES].sum())
+        other = copy.copy(self)
+        vars(other).update({name: v.copy() for name, v in vars(self).items() if hasattr(v, "copy")})
+        return other
 
     def save(self) -> dict[str, Any]:
         """Return it as plain numbers; the last turns and profiles are not part of it."""

@@ -13,26 +13,24 @@ Why each combination appears exactly once
    row with its key is met once along one chain. The probe order only changes the order of the levels;
    the condition on a set of rows does not depend on it.
 4. A row that is not stored any more was forgotten because no row still to come could meet it inside
-   the bounds (see `state.side`), so nothing is lost. A hash collision may be found, and is dropped
+   the bounds (see `sides.side`), so nothing is lost. A hash collision may be found, and is dropped
    by comparing the true keys; nothing else is dropped, so nothing is wrong.
 
 Hence the result is the definition's bag for every batching, driver-stream order and probe order. Where only a
 share of the rows may probe, it is a subset: who may is drawn by lot, a seeded hash of batch, key and times,
 so it depends on the rows and not on their order.
 
-With count windows rows are stored only once the watermark has passed them (see `runtime.settling`),
+With count windows rows are stored only once the watermark has passed them (see `count_windows.waiting`),
 so both sides of "which rows are newer, at `now`" are known when a combination is found.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from braided.engine.kernels.alternate import alternate
 from braided.engine.kernels.hashing import first_lot, lots
@@ -41,10 +39,10 @@ from braided.engine.kernels.tables import DRIVER, EVERYONE, MATCHES, PROBES, SEE
 from braided.engine.operators.learned import Decided, Learned
 from braided.engine.operators.search import Search
 from braided.engine.sides.side import SideState
-from braided.policies.arrays import Int64s
+from braided.policies.arrays import Int32s, Int64s
 from braided.policies.choice import Policies
 from braided.policies.decisions import BufferPolicy, ProbePlan, Rations, RowPolicy, Turn, next_buffer
-from braided.policies.index import Fixed as FixedIndex
+from braided.policies.rationing import Known
 from braided.query.bounds import Bounds
 
 _MOST_ROWS = 1 << 20  # no piece is larger, whatever is asked for
@@ -53,39 +51,28 @@ _PROFILE_EVERY = 64
 _FRACTION = (1 << 53) - 1
 _PROFILED_ROWS = 256  # how many profiled rows of a stream are remembered
 
-Positions = npt.NDArray[np.int32]  # one row of positions per stream
+Positions = Int32s  # one row of positions per stream
+Buffers = Sequence[range]  # the new rows of each stream in a batch, as positions of its side
 Ration = Callable[[Turn], Rations | None]
 
 
 @dataclass(frozen=True)
-class Buffer:
-    """The new rows of one stream in a batch: positions start..stop of its side."""
-
-    start: int
-    stop: int
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return self.stop - self.start
-
-
-@dataclass(frozen=True)
 class _Batch:
-    """What `combinations` was given."""
+    """The arguments of `combinations`."""
 
     sides: Sequence[SideState]
-    buffers: Sequence[Buffer]
+    buffers: Buffers
     most_rows: int
 
     @property
     def rows(self) -> list[int]:
         """New rows by stream."""
-        return [b.rows for b in self.buffers]
+        return [len(b) for b in self.buffers]
 
-    def seen_on_average(self) -> tuple[int, ...]:
-        """What a row is compared with: all that was stored, and on average half of what the batch brings."""
-        return tuple(s.seen(b.start) + b.rows // 2 for s, b in zip(self.sides, self.buffers, strict=True))
+    @property
+    def stored(self) -> list[int]:
+        """Rows by stream that a probe may find of those stored before."""
+        return [s.seen(b.start) for s, b in zip(self.sides, self.buffers, strict=True)]
 
 
 class FlatJoin:
@@ -95,7 +82,7 @@ class FlatJoin:
         """`number` tells the operators of a plan apart, so that they draw different lots."""
         streams = len(bounds.matrix)
         self.policies, self.bounds, self._number = policies, bounds, number
-        self.learned = Learned.nothing(streams, policies)
+        self.learned = Learned(streams, policies)
         self._kernel = Search(bounds.matrix)
         self._sides = self._kernel.sides
         self._out: Positions = np.empty((streams, 0), np.int32)
@@ -103,25 +90,20 @@ class FlatJoin:
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Go on from saved numbers; an index that is fixed now is not taken from them."""
-        started = self.learned.choices
+        indexes = [self.policies.index(i) for i in range(len(self.learned.choices))]
         self.learned.load(saved)
-        for i, choice in enumerate(started):
-            if isinstance(self.policies.index(i), FixedIndex):
-                self.learned.choices[i] = choice
+        choices = zip(indexes, self.learned.choices, strict=True)
+        self.learned.choices = [i.start if i.costs is None else choice for i, choice in choices]
 
-    def pass_over(self, buffers: Sequence[Buffer]) -> None:
+    def pass_over(self, buffers: Buffers) -> None:
         """Count new rows that cannot meet anything yet, because a stream has brought nothing so far."""
-        self.learned.seen_rows += [b.rows for b in buffers]
-        self.learned.driven_rows += sum(b.rows for b in buffers)
+        self.learned.seen_rows += [len(b) for b in buffers]
+        self.learned.driven_rows += sum(map(len, buffers))
 
     def combinations(
-        self,
-        sides: Sequence[SideState],
-        buffers: Sequence[Buffer],
-        most_rows: int,
-        ration: Ration | None = None,
+        self, sides: Sequence[SideState], buffers: Buffers, most_rows: int, ration: Ration | None = None
     ) -> Iterator[Positions]:
-        """All new combinations, at most `most_rows` at a time; a turn's end ends a piece.
+        """Find all new combinations, at most `most_rows` at a time; a turn's end ends a piece.
 
         With `ration` only some rows may probe: it is asked once, for the whole batch.
         """
@@ -133,60 +115,47 @@ class FlatJoin:
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
         driver = self.policies.driver
-        self._rations = None
-        if ration is not None:
-            self._rations = ration(self._turn(batch.rows, batch.seen_on_average()))
+        self._rations = ration(self._average_turn(batch.rows, batch.stored)) if ration else None
         if isinstance(driver, RowPolicy):
             yield from self._row_by_row(driver, batch)
         else:
             yield from self._buffer_by_buffer(driver, batch)
 
-    def known(self, waiting: Sequence[int], stored: Sequence[int]) -> tuple[Turn, dict[int, tuple[int, ...]]]:
-        """What is known before a batch is stored, and the order in which each input's rows would probe."""
-        seen = tuple(s + w // 2 for s, w in zip(stored, waiting, strict=True))
-        turn = self._turn(waiting, seen)
-        last = self.learned.orders
-        return turn, {
-            i: self.policies.probe_order.order(i, dataclasses.replace(turn, order=last.get(i, ())))
-            for i in range(len(waiting))
-        }
+    def known(self, waiting: Sequence[int], stored: Sequence[int]) -> Known:
+        """Return what is known before a batch is stored, and in which order each input's rows would probe."""
+        turn, last = self._average_turn(waiting, stored), self.learned.orders
+        order = self.policies.probe_order.order
+        return Known(turn, {i: order(i, replace(turn, order=last.get(i, ()))) for i in range(len(waiting))})
 
     def _buffer_by_buffer(self, driver: BufferPolicy, batch: _Batch) -> Iterator[Positions]:
         sides, buffers = batch.sides, batch.buffers
         visible, waiting = [b.start for b in buffers], batch.rows
         decided: list[Decided] = []
         while any(waiting):
-            stored = tuple(s.seen(v) for s, v in zip(sides, visible, strict=True))
-            turn = self._turn(waiting, stored)
+            turn = self._turn(waiting, [s.seen(v) for s, v in zip(sides, visible, strict=True)])
             chosen = next_buffer(driver, turn)
             buffer = buffers[chosen]
             decided.append(self._decide(chosen, turn, buffer, visible))
             self.learned.switches += 1
-            if not all(
-                v > s.first for i, (s, v) in enumerate(zip(sides, visible, strict=True)) if i != chosen
-            ):
-                self.learned.driven_rows += buffer.rows  # a partner is empty: nothing to find
-            else:
+            if all(v > s.first for i, (s, v) in enumerate(zip(sides, visible, strict=True)) if i != chosen):
                 segments = np.array([[chosen, buffer.start, buffer.stop, *visible]], np.int64)
                 before = self.learned.tallies.copy()
                 yield from self._search(segments, *self._orders(decided[-1:], batch), batch.most_rows)
-                self._learn(chosen, before, stored)
+                self._learn(chosen, before, turn)
+            else:
+                self.learned.driven_rows += len(buffer)  # a partner is empty: nothing to find
             waiting[chosen] = 0
             visible[chosen] = buffer.stop
         self.learned.turns = tuple(decided)
 
     def _row_by_row(self, driver: RowPolicy, batch: _Batch) -> Iterator[Positions]:
         sides, buffers = batch.sides, batch.buffers
-        keys = [
-            driver.keys(side.columns.between("time", b.start, b.stop))
-            for side, b in zip(sides, buffers, strict=True)
-        ]
+        times = (s.columns.between("time", b.start, b.stop) for s, b in zip(sides, buffers, strict=True))
+        keys = [driver.keys(of_buffer) for of_buffer in times]
         limits = np.cumsum([len(k) for k in keys])
-        taken = np.array([b.start for b in buffers], np.int64)
-        stops = np.array([b.stop for b in buffers], np.int64)
-        stored = batch.seen_on_average()
-        turn = self._turn(batch.rows, stored)
-        waiting = [i for i, b in enumerate(buffers) if b.rows]
+        taken, stops = np.array([(b.start, b.stop) for b in buffers], np.int64).T.copy()
+        turn = self._average_turn(batch.rows, batch.stored)
+        waiting = [i for i, b in enumerate(buffers) if b]
         waiting.sort(key=lambda i: (keys[i][0], i))
         decided = [self._decide(i, turn, buffers[i], stops.tolist()) for i in waiting]
         segments = np.empty((_SEGMENTS, SEEN + len(sides)), np.int64)
@@ -197,52 +166,51 @@ class FlatJoin:
             self.learned.switches += made
             yield from self._search(segments[:made], orders, rations, batch.most_rows)
         for i in waiting:
-            self._learn(i, before, stored)
+            self._learn(i, before, turn)
         self.learned.turns = tuple(decided)
 
-    def _turn(self, waiting: Sequence[int], stored: tuple[int, ...]) -> Turn:
+    def _turn(self, waiting: Sequence[int], stored: Iterable[int]) -> Turn:
         seen = tuple(self.learned.seen_rows.tolist())
-        return Turn(tuple(waiting), stored, seen, self.learned.estimates.selectivity())
+        return Turn(tuple(waiting), tuple(stored), seen, self.learned.estimates.selectivity())
 
-    def _decide(self, driver: int, turn: Turn, buffer: Buffer, visible: Sequence[int]) -> Decided:
+    def _average_turn(self, waiting: Sequence[int], stored: Sequence[int]) -> Turn:
+        """A turn in which rows meet all that was stored, and on average half of what the batch brings."""
+        return self._turn(waiting, (s + w // 2 for s, w in zip(stored, waiting, strict=True)))
+
+    def _decide(self, driver: int, turn: Turn, buffer: range, visible: Sequence[int]) -> Decided:
         """The driver stream's probe order and shares, with all that is known."""
         profile = self._profile(driver, buffer, visible)
-        turn = dataclasses.replace(turn, order=self.learned.orders.get(driver, ()), profile=profile)
-        rations = self._rations
-        order = rations.orders[driver] if rations else self.policies.probe_order.order(driver, turn)
-        self.learned.orders[driver] = order
-        if rations is None:
-            return Decided(turn, ProbePlan(driver, order, (1.0,) * len(order)))
-        return Decided(turn, ProbePlan(driver, order, rations.shares[driver], rations.allowed.get(driver)))
+        turn = replace(turn, order=self.learned.orders.get(driver, ()), profile=profile)
+        if self._rations:
+            plan = self._rations[driver]
+        else:
+            order = self.policies.probe_order.order(driver, turn)
+            plan = ProbePlan(driver, order, (1.0,) * len(order))
+        self.learned.orders[driver] = plan.order
+        return Decided(turn, plan)
 
-    def _profile(self, driver: int, buffer: Buffer, visible: Sequence[int]) -> Int64s | None:
-        """How many rows of each partner every 64th row (or fewer) matches, with those of earlier buffers."""
+    def _profile(self, driver: int, buffer: range, visible: Sequence[int]) -> Int64s | None:
+        """Count the matches of every 64th row (or fewer) in each partner, with those of earlier buffers."""
         most = self.policies.probe_order.profile_rows
         if not most:
             return None
-        step = max(-(-buffer.rows // most), _PROFILE_EVERY)
-        before = int(self.learned.seen_rows[driver]) - buffer.rows
+        step = max(-(-len(buffer) // most), _PROFILE_EVERY)
+        before = int(self.learned.seen_rows[driver]) - len(buffer)
         rows = np.arange(buffer.start + -before % step, buffer.stop, step, dtype=np.int64)
         self._sides[:, VISIBLE] = visible
-        found = np.zeros((len(self._sides), len(rows)), np.int64)
+        matches = np.zeros((len(self._sides), len(rows)), np.int64)
         for partner in range(len(self._sides)):
             if partner != driver:
-                count_matches(self._sides, driver, partner, self._kernel.bounds, rows, found[partner])
+                count_matches(self._sides, driver, partner, self._kernel.bounds, rows, matches[partner])
                 self.learned.profile_probes += len(rows)
-        earlier = self.learned.profiles.get(driver, found.T[:0])
-        self.learned.profiles[driver] = profile = np.concatenate([earlier, found.T])[-_PROFILED_ROWS:]
+        earlier = self.learned.profiles.get(driver, matches.T[:0])
+        self.learned.profiles[driver] = profile = np.concatenate([earlier, matches.T])[-_PROFILED_ROWS:]
         return profile
 
-    def _learn(self, driver: int, before: Int64s, stored: tuple[int, ...]) -> None:
-        """What a turn tells of its half-joins, given the tallies before it."""
+    def _learn(self, driver: int, before: Int64s, turn: Turn) -> None:
+        """Learn from a turn how selective its half-joins are, given the tallies before it."""
         fresh = self.learned.tallies[:, driver] - before[:, driver]
-        self.learned.estimates.add(driver, fresh[PROBES], fresh[MATCHES], stored)
-
-    def _room(self, rows: int) -> Positions:
-        """Where results are written; new pages cost more than a small turn's work."""
-        if self._out.shape[1] != rows:
-            self._out = np.empty((len(self._sides), rows), np.int32)
-        return self._out
+        self.learned.estimates.add(driver, fresh[PROBES], fresh[MATCHES], turn.stored_rows)
 
     def _orders(self, decided: Sequence[Decided], batch: _Batch) -> tuple[Int64s, Int64s]:
         """The plans of driver streams as the kernel takes them: orders, and who may probe."""
@@ -250,48 +218,45 @@ class FlatJoin:
         for plan in (d.plan for d in decided):
             orders[plan.driver] = plan.driver, *plan.order
             if min(plan.shares) < 1:
-                start = first_lot(
-                    self.policies.seed, (self.learned.batches * 8 + self._number) * 8 + plan.driver
-                )
-                lots_ = _lots(batch.sides[plan.driver], batch.buffers[plan.driver], start)
-                later = [_largest_lot(share) for share in plan.shares[1:]]
-                rations[plan.driver] = start, _lot_of_share(lots_, plan.shares[0], start), *later
+                number = (self.learned.batches * 8 + self._number) * 8 + plan.driver
+                start = first_lot(self.policies.seed, number)
+                side, buffer = batch.sides[plan.driver], batch.buffers[plan.driver]
+                first, *later = plan.shares
+                most = _lot_of_share(side, buffer, first, start)
+                rations[plan.driver] = start, most, *map(_largest_lot, later)
         return orders, rations
 
     def _search(
         self, segments: Int64s, orders: Int64s, rations: Int64s, most_rows: int
     ) -> Iterator[Positions]:
         """The combinations that the rows of some segments complete."""
-        out = self._room(min(most_rows, _MOST_ROWS))
+        rows = min(most_rows, _MOST_ROWS)
+        if self._out.shape[1] != rows:  # new pages cost more than a small turn's work
+            self._out = np.empty((len(self._sides), rows), np.int32)
+        out = self._out
         drivers = np.unique(segments[:, DRIVER])
         done = self.learned.driven_rows
         before = np.concatenate([[0], np.cumsum(segments[:, STOP] - segments[:, START])])
-        for found, tally, cursor in self._kernel.run(segments, orders, rations, out):
+        for count, tally, cursor in self._kernel.run(segments, orders, rations, out):
             for driver in drivers:
                 self.learned.tallies[:, driver, orders[driver, 1:]] += tally[driver, 1:].T
             here = cursor[0]
             begun = cursor[1] - segments[here, START] if here < len(segments) and cursor[1] else 0
             self.learned.driven_rows = done + int(before[here] + begun)
-            if found:
-                yield out[:, :found].copy()
+            if count:
+                yield out[:, :count].copy()
 
 
-def _lots(side: SideState, buffer: Buffer, start: int) -> Int64s:
-    """What the rows of a buffer draw."""
-    out = np.empty(buffer.rows, np.int64)
-    lots(*(side.columns.between(c, buffer.start, buffer.stop) for c in ("hash", "time")), start, out)
-    return out
-
-
-def _lot_of_share(lots: Int64s, share: float, start: int) -> int:
-    """The largest lot that may probe, so that this share of the rows do, on average over batches.
+def _lot_of_share(side: SideState, buffer: range, share: float, start: int) -> int:
+    """The largest lot that may probe, so that this share of a buffer's rows do, on average over batches.
 
     Half a row is one row every other time, by lot: rounded down, a budget of few rows would be left unused.
     """
-    rows = int(share * len(lots) + (int(start) & _FRACTION) / (_FRACTION + 1))
-    if rows >= len(lots):
+    rows = int(share * len(buffer) + (int(start) & _FRACTION) / (_FRACTION + 1))
+    if rows >= len(buffer):
         return EVERYONE
-    return int(np.partition(lots, rows)[rows]) - 1  # rows with an equal lot share their fate
+    drawn = lots(*(side.columns.between(c, buffer.start, buffer.stop) for c in ("hash", "time")), start)
+    return int(np.partition(drawn, rows)[rows]) - 1  # rows with an equal lot share their fate
 
 
 def _largest_lot(share: float) -> int:

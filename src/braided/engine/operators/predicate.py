@@ -9,13 +9,12 @@ do not hold a whole number or a decimal, the operation is done again in Python's
 from __future__ import annotations
 
 import contextlib
-import decimal
-import functools
 import itertools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
+from decimal import Decimal, localcontext
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -34,14 +33,6 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "neg": operator.neg,
     "abs": abs,
 }
-_COMPARISONS = {
-    "=": pc.equal,
-    "<>": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
 
 
 def check(condition: Condition, types: Mapping[tuple[str, str], pa.DataType], text: str) -> None:
@@ -58,48 +49,36 @@ def check(condition: Condition, types: Mapping[tuple[str, str], pa.DataType], te
 
 
 def passes(condition: Condition, columns: Mapping[tuple[str, str], pa.Array], rows: int, text: str) -> Bools:
-    """Which rows the condition is true for."""
+    """Tell for which rows the condition is true."""
     try:
         answer = evaluate(condition, columns)
     except pa.ArrowException as wrong:
         raise InvalidValue(f"where failed on the data: {text!r}: {wrong}") from None
+    answer = pc.fill_null(_boolean(answer), False)
     if isinstance(answer, pa.Scalar):
-        return np.full(rows, answer.as_py() is True)
-    if pa.types.is_null(answer.type):
-        return np.zeros(rows, np.bool_)
-    return np.asarray(pc.fill_null(answer, False).to_numpy(zero_copy_only=False))
+        return np.full(rows, answer.as_py())
+    return np.asarray(answer.to_numpy(zero_copy_only=False))
 
 
 def evaluate(condition: Condition, columns: Mapping[tuple[str, str], pa.Array]) -> Any:
     """The condition's value: an array, or a scalar if it names no column."""
     if isinstance(condition, Column):
-        return _plain(columns[condition.stream, condition.column])
+        return columns[condition.stream, condition.column]
     if isinstance(condition, Literal):
         return _literal(condition)
-    return _call(condition, [evaluate(a, columns) for a in condition.arguments])
-
-
-def _call(call: Call, values: list[Any]) -> Any:
-    name = call.operation
-    if name in _COMPARISONS:
-        return _compare(_COMPARISONS[name], *values)
-    if name in ("and", "or"):
-        return (pc.and_kleene if name == "and" else pc.or_kleene)(*map(_boolean, values))
-    if name == "in":
-        matches = [_compare(pc.equal, values[0], v) for v in values[1:]]
-        return functools.reduce(pc.or_kleene, matches)
+    name, values = condition.operation, [evaluate(a, columns) for a in condition.arguments]
     try:
         return _OPERATIONS[name](*values)
     except pa.ArrowInvalid:
-        if _any_float(values):
+        if name in _EXACT and _any_float(values):
             return _OPERATIONS[name](*map(_float, values))
-        if name not in _EXACT or not all(_is_exact(v.type) for v in values):
-            raise
-        return _exactly(call, values)
+        if name in _EXACT and all(pa.types.is_integer(v.type) or pa.types.is_decimal(v.type) for v in values):
+            return _exactly(condition, values)
+        raise
 
 
 def _compare(comparison: Callable[..., Any], a: Any, b: Any) -> Any:
-    a, b = _comparable(a, b)
+    a, b = _beside(a, b.type), _beside(b, a.type)
     floats = _any_float((a, b))
     try:
         answer = comparison(a, b)
@@ -123,7 +102,7 @@ def _exactly(call: Call, values: list[Any]) -> Any:
     arrays = [v for v in values if isinstance(v, pa.Array)]
     rows = len(arrays[0]) if arrays else 1
     columns = [v.to_pylist() if isinstance(v, pa.Array) else [v.as_py()] * rows for v in values]
-    with decimal.localcontext(prec=6 * MOST_DIGITS):
+    with localcontext(prec=6 * MOST_DIGITS):
         given = zip(*([None if x is None else Decimal(x) for x in column] for column in columns), strict=True)
         results = [None if None in row else _EXACT[call.operation](*row) for row in given]
     sizes = [(x.adjusted() + 1, -x.as_tuple().exponent) for x in results if x is not None]
@@ -146,11 +125,6 @@ def _like(value: Any, pattern: Any) -> Any:
     wild = {"%": ".*", "_": ".", "": ""}
     regex = "".join(wild[any_] + re.escape(escaped + plain) for escaped, any_, plain in pieces)
     return pc.match_substring_regex(value, rf"(?s)\A{regex}\z")
-
-
-def _divide(a: Any, b: Any) -> Any:
-    """A true division; null where the divisor is zero."""
-    return pc.divide(_float(a), _non_zero(_float(b)))
 
 
 def _modulo(a: Any, b: Any) -> Any:
@@ -180,10 +154,19 @@ def _non_zero(b: Any) -> Any:
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
+    "=": partial(_compare, pc.equal),
+    "<>": partial(_compare, pc.not_equal),
+    "<": partial(_compare, pc.less),
+    "<=": partial(_compare, pc.less_equal),
+    ">": partial(_compare, pc.greater),
+    ">=": partial(_compare, pc.greater_equal),
+    "and": lambda a, b: pc.and_kleene(_boolean(a), _boolean(b)),
+    "or": lambda a, b: pc.or_kleene(_boolean(a), _boolean(b)),
+    "in": lambda a, *others: reduce(pc.or_kleene, [_compare(pc.equal, a, b) for b in others]),
     "+": pc.add_checked,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
-    "/": _divide,
+    "/": lambda a, b: pc.divide(_float(a), _non_zero(_float(b))),
     "%": _modulo,
     "neg": pc.negate_checked,
     "abs": pc.abs_checked,
@@ -197,10 +180,6 @@ def _any_float(values: Iterable[Any]) -> bool:
     return any(pa.types.is_floating(v.type) for v in values)
 
 
-def _is_exact(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_decimal(type_))
-
-
 def _float(value: Any) -> Any:
     return pc.cast(value, pa.float64(), safe=False)
 
@@ -209,34 +188,15 @@ def _wide(value: Any) -> Any:
     return pc.cast(value, pa.decimal256(20, 0)) if pa.types.is_integer(value.type) else value
 
 
-def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
+def _beside(value: Any, type_: pa.DataType) -> Any:
     """Read a literal as the type it is compared with; one without a time zone as UTC."""
-    if isinstance(a, pa.StringScalar) and not _is_text(b.type):
-        return _cast_literal(a, b.type), b
-    if isinstance(b, pa.StringScalar) and not _is_text(a.type):
-        return a, _cast_literal(b, a.type)
-    return _zoned(a, b.type), _zoned(b, a.type)
-
-
-def _zoned(value: Any, beside: pa.DataType) -> Any:
-    literal = isinstance(value, pa.TimestampScalar) and not value.type.tz
-    return value.cast(pa.timestamp(value.type.unit, "UTC")) if literal and _has_zone(beside) else value
-
-
-def _has_zone(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(type_) and type_.tz)
-
-
-def _cast_literal(literal: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
-    if _has_zone(type_):
-        text = literal.as_py()
-        zoned = text if text.endswith("Z") or "+" in text[10:] or "-" in text[10:] else text + "Z"
-        return pa.scalar(zoned).cast(type_)
-    return literal.cast(type_)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+    zoned = pa.types.is_timestamp(type_) and type_.tz
+    if isinstance(value, pa.TimestampScalar) and not value.type.tz:
+        return value.cast(pa.timestamp(value.type.unit, "UTC")) if zoned else value
+    if not isinstance(value, pa.StringScalar) or pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return value
+    text = value.as_py()
+    return pa.scalar(text if not zoned or re.search("Z$|[+-]", text[10:]) else f"{text}Z").cast(type_)
 
 
 def _boolean(value: Any) -> Any:
@@ -258,7 +218,3 @@ def _timestamp(text: str) -> pa.Scalar:
         with contextlib.suppress(pa.ArrowInvalid):
             return pa.scalar(text).cast(pa.timestamp(unit, zone))
     raise pa.ArrowInvalid(f"{text!r} is no timestamp")
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -2,21 +2,16 @@
 
 A batch calls, in this order:
 
-1. `begin` with the statistics committed before it. If one of them moved by more than `epsilon` since the last
-   analysis (`runtime.monitor`), an analysis begins in the background thread of the process.
+1. `begin` with the statistics committed before it.
 2. `allowances` with this batch's own rates: the allocation that holds, fitted to them (`allocation.guard`).
-3. `collect` at its end. An analysis that is finished is taken from the thread; it holds from the next batch
-   on, if under the averages of now it yields more than `gain` more results than the present one, or if the
-   present one does not keep the budget or the bounds on age. If it is not finished nobody waits.
+3. `adapt` at its end. If a statistic moved by more than `epsilon` since the last analysis (`monitor`), the
+   allocation is analysed again, in a few milliseconds. The new one holds from the next batch on, if under the
+   averages of now it yields more than `gain` more results than the present one, or if the present one does
+   not keep the budget or the bounds on age.
 
-So what a batch emits depends on the allocation committed with the batch before, never on the speed of the
-analysis. The first allocation is made inside `begin`, because there is nothing to fall back on; there, SciPy
-is not used (its import takes 0.7 s): JAQPOT covers states with its greedy, and the exact cover follows in the
-background.
-
-*What is kept* is the present allocation and the statistics of the last analysis that was collected: one that
-is under way when a bucket moves to another process is begun again there. If that happens to three in a row
-(batches shorter than an analysis, each in another process), the next is made inside `begin`, like the first.
+So what a batch emits depends on the allocation committed with the batch before. The first allocation is made
+inside `begin`, because there is nothing to fall back on. Saved are the present allocation and the statistics
+of the last analysis.
 
 | paper | here |
 | --- | --- |
@@ -29,7 +24,6 @@ An analysis that fails is logged once and changes nothing.
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 from collections import deque
@@ -38,12 +32,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.overload import background
-from braided.engine.overload.background import Task
-from braided.engine.overload.monitor import Monitor, Numbers
-from braided.policies.allocation import jaqpot
+from braided.engine.overload.monitor import Monitor
 from braided.policies.allocation.guard import guard
-from braided.policies.allocation.question import Allocate, Allocation, Question, at_half_joins
+from braided.policies.allocation.question import Allocate, Allocation, Question, answer
 from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import Flow, predict
 from braided.policies.freshness import FreshnessPlan, staleness
@@ -51,14 +42,10 @@ from braided.policies.plan_model import PlanModel, frozen
 from braided.policies.statistics import Adapted
 from braided.query.plan_tree import HalfJoin, Plan, half_joins, label
 
-__all__ = ["Adaptation", "Adapted", "Monitor", "Thresholds", "guard"]
-
 _log = logging.getLogger(__name__)
 _RECORDS = 16
 _OVER = 1.01  # of the budget or a bound: no reason to change
 _MOST_NAMED = 3
-_PATIENCE = 3
-_SAVED = ("orders", "unfinished", "rough")
 
 
 @dataclass(frozen=True)
@@ -70,82 +57,45 @@ class Thresholds:
     window: int = 8
 
 
-@dataclass(frozen=True)
-class _Analysis:
-    """An analysis under way, and what it was made for."""
-
-    task: Task[Allocation]
-    numbers: Numbers
-    orders: dict[str, str]
-    why: str
-
-
 class Adaptation:
     """The allocation that holds, and the loop that replaces it."""
 
     def __init__(
-        self,
-        policy: str = "jaqpot",
-        thresholds: Thresholds | None = None,
-        *,
-        wait: bool = False,
-        analyse: Allocate | None = None,
+        self, policy: str = "jaqpot", thresholds: Thresholds | None = None, analyse: Allocate | None = None
     ) -> None:
-        """With `wait` nothing runs in the background: `collect` computes what `begin` began.
-
-        `analyse` stands in for the policy's own analysis.
-        """
+        """`analyse` stands in for the policy's own analysis."""
         self.allocation: Allocation | None = None
         self.freshness: FreshnessPlan | None = None  # of the last analysis, whether it was taken or not
         self.records: deque[Adapted] = deque(maxlen=_RECORDS)
-        self.monitor = Monitor((thresholds or Thresholds()).window)
+        self._thresholds = thresholds or Thresholds()
+        self.monitor = Monitor(self._thresholds.window)
         self._analyse = analyse or ALLOCATIONS[policy]
-        self._first = analyse or _without_scipy(policy)
-        self._thresholds, self._wait = thresholds or Thresholds(), wait
         self._asked: Question | None = None
-        self._under_way: _Analysis | None = None
-        self.unfinished = 0  # batches in a row that ended with an analysis under way
         self.orders: dict[str, str] = {}  # probe orders at the last analysis
-        self.rough = False  # the first allocation is still to be made properly
         self._failed = False
 
     def begin(self, batch: int, question: Question) -> None:
         """A batch begins; `question` holds the statistics committed before it."""
         self.monitor.observe(question)
         self._asked = question
-        if self.allocation is None or not _fits(self.allocation, question.model):
-            self._begin_first(batch, self.monitor.question(question))
-            return
-        if self._under_way is not None and not self._under_way.task.lost:
-            return
-        why = self._why(question.model)
-        if why:
-            task = self._begun(self.monitor.question(question))
-            self._under_way = _Analysis(task, self.monitor.now(), _orders(question.model), why)
+        if self.allocation is None or self.allocation.allowances.keys() != set(question.model.half_joins):
+            now = self.monitor.question(question)
+            first, reason = self._analysis(now)
+            self.allocation = first or _evenly(now)
+            self._record(batch, f"first analysis; {reason}", taken=True)
 
-    def collect(self, batch: int) -> Adapted | None:
-        """A batch ends: a finished analysis, judged; None if there is none."""
-        analysis = self._under_way
-        if analysis is None or self._asked is None or self.allocation is None:
+    def adapt(self, batch: int) -> Adapted | None:
+        """A batch ends: analyse again if statistics moved, and judge what comes of it; else None."""
+        asked, present = self._asked, self.allocation
+        if asked is None or present is None or not (why := self._why(asked.model)):
             return None
-        if self._wait and not analysis.task.done:
-            analysis.task.run()
-        if not analysis.task.done:
-            self.unfinished += 1
-            return None
-        self._under_way, self.unfinished = None, 0
-        self.rough = False
-        self.monitor.analysed(analysis.numbers)
-        self.orders = analysis.orders
-        found = analysis.task.result
-        if found is None:
-            return self._record(batch, f"{analysis.why}; {self._failure(analysis.task.error)}", taken=False)
-        self.freshness = found.freshness
-        now = self.monitor.question(self._asked)
-        said, taken = _judge(now, self.allocation, found, self._thresholds.gain)
-        if taken:
-            self.allocation = found
-        return self._record(batch, f"{analysis.why}; {said}", taken=taken)
+        now = self.monitor.question(asked)
+        new, reason = self._analysis(now)
+        if new is None:
+            return self._record(batch, f"{why}; {reason}", taken=False)
+        verdict, taken = _judge(now, present, new, self._thresholds.gain)
+        self.allocation = new if taken else present
+        return self._record(batch, f"{why}; {verdict}", taken=taken)
 
     def allowances(self, model: PlanModel, budget: float) -> dict[HalfJoin, float]:
         """How many rows may probe each half-join in a batch of these rates; infinite: all."""
@@ -156,7 +106,7 @@ class Adaptation:
     def save(self) -> dict[str, Any]:
         """As plain numbers and texts, for a checkpoint."""
         return {
-            **save_fields(self, _SAVED),
+            "orders": dict(self.orders),
             "allocation": None if self.allocation is None else _saved(self.allocation),
             "monitor": save_fields(self.monitor, Monitor.saved),
             "records": [[r.batch, r.reason, r.taken] for r in self.records],
@@ -164,33 +114,26 @@ class Adaptation:
 
     def load(self, saved: Mapping[str, Any], plan: Plan) -> None:
         """Go on from what was saved; an allocation of another plan is left."""
-        self._asked, self._under_way, self.freshness = None, None, None
-        load_fields(self, _SAVED, saved)
+        self._asked, self.freshness = None, None
+        self.orders = dict(saved["orders"])
         self.allocation = saved["allocation"] and _loaded(saved["allocation"], plan)
         load_fields(self.monitor, Monitor.saved, saved["monitor"])
         self.records = deque((Adapted(*r) for r in saved["records"]), maxlen=_RECORDS)
 
-    def _begin_first(self, batch: int, now: Question) -> None:
-        """There is nothing to fall back on, so it is done here."""
-        task = Task(functools.partial(self._first, now))
-        task.run()
-        self._under_way, self.unfinished = None, 0
-        self.orders = _orders(now.model)
-        self.rough = self._first is not self._analyse and bool(now.freshness)
-        self.monitor.analysed(self.monitor.now())
-        self.allocation = task.result or _evenly(now)
-        self.freshness = self.allocation.freshness
-        said = self._failure(task.error) if task.result is None else self.allocation.reason
-        self._record(batch, f"first analysis; {said}", taken=True)
-
-    def _begun(self, question: Question) -> Task[Allocation]:
-        """An analysis: in the background, or here if nobody was patient enough to see one finished."""
-        if self.unfinished >= _PATIENCE:
-            task = Task(functools.partial(self._first, question))
-            task.run()
-            return task
-        work = functools.partial(self._analyse, question)
-        return Task(work) if self._wait else background.begin(work)
+    def _analysis(self, now: Question) -> tuple[Allocation | None, str]:
+        """Return a new allocation, None if there is none, and why in words."""
+        self.monitor.before, self.orders = self.monitor.averages, _orders(now.model)
+        try:
+            new = self._analyse(now)
+        except Exception as error:  # whatever it is, the join goes on
+            if not self._failed:
+                _log.warning(
+                    "braided: an analysis of the allocation failed, the old one stays", exc_info=error
+                )
+            self._failed = True
+            return None, f"the analysis failed: {type(error).__name__}: {error}"
+        self.freshness = new.freshness
+        return new, new.reason
 
     def _why(self, model: PlanModel) -> str:
         now = _orders(model)
@@ -199,25 +142,11 @@ class Adaptation:
         named = "; ".join(moved[:_MOST_NAMED])
         if len(moved) > _MOST_NAMED:
             named += f" and {len(moved) - _MOST_NAMED} more"
-        return named or ("first analysis with the exact cover" if self.rough else "")
-
-    def _failure(self, error: Exception | None) -> str:
-        if not self._failed:
-            _log.warning("braided: an analysis of the allocation failed, the old one stays", exc_info=error)
-        self._failed = True
-        return f"the analysis failed: {type(error).__name__}: {error}"
+        return named
 
     def _record(self, batch: int, reason: str, *, taken: bool) -> Adapted:
         self.records.append(Adapted(batch, reason, taken))
         return self.records[-1]
-
-
-def _without_scipy(policy: str) -> Allocate:
-    return functools.partial(jaqpot.allocate, solver="greedy") if policy == "jaqpot" else ALLOCATIONS[policy]
-
-
-def _fits(allocation: Allocation, model: PlanModel) -> bool:
-    return allocation.allowances.keys() == set(model.half_joins)
 
 
 def _orders(model: PlanModel) -> dict[str, str]:
@@ -231,33 +160,28 @@ def _evenly(question: Question) -> Allocation:
     full = predict(question.model)
     part = min(1.0, question.budget / full.spent) if full.spent else 1.0
     rows = {h: part * n for h, n in full.probes.items()}
-    return at_half_joins("evenly", question, rows, f"all half-joins {part:.0%}")
+    return answer(question, rows, f"all half-joins {part:.0%}")
 
 
-def _judge(now: Question, present: Allocation, found: Allocation, gain: float) -> tuple[str, bool]:
+def _judge(now: Question, present: Allocation, new: Allocation, gain: float) -> tuple[str, bool]:
     """What speaks for a new allocation in words, and whether to take it.
 
     Both are compared as they would be used: fitted to the budget of now.
     """
-    before, after = (_fitted(now, allocation) for allocation in (present, found))
-    said = f"{before.output:.4g} -> {after.output:.4g} results expected"
+    fitted = (guard(now.model, allocation, now.budget) for allocation in (present, new))
+    before, after = (predict(now.model, allowances, settle=now.settle) for allowances in fitted)
+    change = f"{before.output:.4g} -> {after.output:.4g} results expected"
     plain = predict(now.model, present.allowances, settle=now.settle).spent
     if plain > now.budget * _OVER:
-        return f"{said}; the present allocation costs {plain:.4g} of {now.budget:.4g} probes", True
+        return f"{change}; the present allocation costs {plain:.4g} of {now.budget:.4g} probes", True
     stale = _stale(now, before)
     if stale and not _stale(now, after):
-        return f"{said}; rows of {', '.join(stale)} get too old under the present allocation", True
-    return said, after.output > before.output * (1 + gain)
-
-
-def _fitted(now: Question, allocation: Allocation) -> Flow:
-    return predict(now.model, guard(now.model, allocation, now.budget), settle=now.settle)
+        return f"{change}; rows of {', '.join(stale)} get too old under the present allocation", True
+    return change, after.output > before.output * (1 + gain)
 
 
 def _stale(now: Question, flow: Flow) -> list[str]:
     """Streams whose bounds on age do not hold under a flow."""
-    if not now.freshness:
-        return []
     ages = staleness(now.model, flow)
     return [s for s, bound in now.freshness.items() if ages.get(s, 0.0) > bound * _OVER]
 
@@ -269,8 +193,7 @@ def _saved(allocation: Allocation) -> dict[str, Any]:
         str(h): [allowed, expected.probes[h], expected.skipped[h]]
         for h, allowed in allocation.allowances.items()
     }
-    told = save_fields(allocation, ("policy", "reason", "freshness_spent"))
-    return {**told, "paths": dict(allocation.paths), "output": expected.output, "half_joins": half_joins}
+    return {**save_fields(allocation, ("reason", "freshness_spent", "output")), "half_joins": half_joins}
 
 
 def _loaded(saved: Mapping[str, Any], plan: Plan) -> Allocation | None:
@@ -279,6 +202,4 @@ def _loaded(saved: Mapping[str, Any], plan: Plan) -> Allocation | None:
         return None
     allowed, probes, skipped = ({names[n]: float(v[i]) for n, v in numbers.items()} for i in range(3))
     flow = Flow(frozen(probes), frozen(skipped), frozen({}), frozen({}), saved["output"])
-    paths = frozen(saved["paths"])
-    told = saved["reason"], saved["freshness_spent"]
-    return Allocation(saved["policy"], frozen(allowed), paths, flow, *told)
+    return Allocation(frozen(allowed), flow, saved["reason"], saved["freshness_spent"])

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from braided.engine.features import Arrivals, Feature, Host, Numbers, Step
+from braided.engine.features import Arrivals, Host, Numbers, Step
 from braided.engine.fields import save_fields
 from braided.engine.operators.inputs import Input
 from braided.engine.overload.rationing import Rationing
@@ -19,24 +19,21 @@ from braided.engine.sides.side import BOTTOMLESS_US, Reason, SideState
 from braided.engine.site import Share
 from braided.engine.state import EngineState
 from braided.policies.arrays import Int64s
-from braided.policies.decisions import Rations, Turn
 from braided.query.plan_tree import Plan
 
 
-class Overloading(Feature):
+class Overloading(Rationing):
     """Applies a query's `Overload`."""
 
     name = "overload"
 
-    def __init__(self, host: Host, rationing: Rationing | None = None) -> None:
+    def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self.regulation, self.rationing = Regulation(host), rationing or Rationing(host)
-        self._before = self.rationing.save()
+        self.regulation = Regulation(host)
 
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
         """Let in what the budget allows."""
-        self.rationing.share(share, cores)
-        return self.regulation.let_in(arrivals, share)
+        return self.regulation.let_in(super().admit(arrivals, share, cores), share)
 
     def floors(self, clock_us: int) -> list[int]:
         """Rows that are too old for fresh results are not found."""
@@ -59,47 +56,27 @@ class Overloading(Feature):
 
     def begin(self, step: Step) -> None:
         """Share budgets by the rows that count; make again what is lacking, if there is budget to spare."""
-        if self.rationing.limited:
+        if self.limited:
             self._tidy()
-        if self.rationing.catch_up() and self.rationing.limited:
+        if self.catch_up() and self.limited:
             self._tidy()
-
-    def enter(self, step: Step) -> None:
-        """Fit the allocation to the batch."""
-        self._before = self.rationing.save()
-        self.rationing.begin(step.arriving)
-
-    def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
-        """Who may probe."""
-        return self.rationing.rations(operator, turn)
 
     def commit(self, step: Step) -> None:
         """Settle the budget, and cut windows to what may be stored."""
-        self.rationing.end(step.probes, step.later.clock_us)
+        super().commit(step)
         self.regulation.after(step.arrivals)
-
-    def undo(self) -> None:
-        """The budget is as it was."""
-        self.rationing.load(self._before)
-
-    def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
-        """A batch's time decides the budget of the next."""
-        self.rationing.measured(seconds, probing, probes, ahead)
 
     def save(self, state: EngineState) -> None:
         """Budgets, and what is lacking."""
-        numbers = {
-            "rationing": self.rationing.save(),
-            "regulation": save_fields(self.regulation, Regulation.saved),
-        }
-        state.put_feature(self.name, numbers)
+        regulation = save_fields(self.regulation, Regulation.saved)
+        state.put_feature(self.name, {"rationing": self.numbers(), "regulation": regulation})
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on; what was cut off stays so, with another budget or none."""
         numbers = state.feature(self.name)
         if numbers:
             self.regulation.load(numbers["regulation"])
-            self.rationing.load(numbers["rationing"], same_plan=same_plan)
+            self.restore(numbers["rationing"], same_plan=same_plan)
 
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:
@@ -109,8 +86,8 @@ class Overloading(Feature):
 
     def describe(self, numbers: Numbers) -> None:
         """What was cut, and how probes are rationed."""
-        numbers.join["rationing"] = self.rationing.statistics()
-        numbers.join["exact_again"] = self.rationing.exact_since
+        numbers.join["rationing"] = self.statistics()
+        numbers.join["exact_again"] = self.exact_since
         rows = zip(numbers.streams, self.regulation.cut_rows, self.regulation.held_rows, strict=True)
         for of_stream, cut, held in rows:
             if "live_rows" in of_stream:
@@ -123,8 +100,8 @@ class Overloading(Feature):
         What is found decides who may probe next; it must not depend on when dead rows were last tidied up.
         """
         host = self.host
-        for i in range(len(host.query.streams)):
-            if (side := host.side(i)) is not None:
+        for i, name in enumerate(host.query.names):
+            if (side := host.tree.sides.get(name)) is not None:
                 side.dead = len(side.ended(host.oldest_us(i)))
         for source, side in host.tree.intermediates:
             side.forget(self._stale(source, side), Reason.SHED, entirely=True)

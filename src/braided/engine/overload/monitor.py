@@ -11,7 +11,7 @@ its average differs from what it was at the last analysis by more than epsilon o
 ...         selectivity={("a", "b"): 0.1}), budget=20)
 >>> monitor = Monitor(window=2)
 >>> monitor.observe(question(500))
->>> monitor.analysed(monitor.now())
+>>> monitor.before = monitor.averages  # there was an analysis
 >>> monitor.observe(question(1500))
 >>> monitor.moved(0.08)
 ('rate of a: 500 -> 1000', 'size of a: 2500 -> 5000')
@@ -39,8 +39,8 @@ class Monitor:
     def __init__(self, window: int = 8) -> None:
         self._window = window
         self.batches = 0
-        self.averages: Numbers = {}
-        self.before: Numbers = {}
+        self.averages: Numbers = {}  # never changed in place
+        self.before: Numbers = {}  # the averages at the last analysis: what moves is measured from them
 
     def observe(self, question: Question) -> None:
         """Take in one batch's numbers; those of another plan start afresh."""
@@ -48,30 +48,34 @@ class Monitor:
         if _of_plan(numbers) != _of_plan(self.averages):
             self.batches, self.averages, self.before = 0, {}, {}
         self.batches = min(self.batches + 1, self._window)
-        for name, value in numbers.items():
-            average = self.averages.get(name, value)
-            self.averages[name] = average + (value - average) / self.batches
-
-    def now(self) -> Numbers:
-        """The averages."""
-        return dict(self.averages)
-
-    def analysed(self, numbers: Mapping[str, float]) -> None:
-        """An analysis of these averages is done: from here on, what moves is measured from them."""
-        self.before = dict(numbers)
+        averages = {name: self.averages.get(name, value) for name, value in numbers.items()}
+        moved = {
+            name: average + (numbers[name] - average) / self.batches for name, average in averages.items()
+        }
+        self.averages = {**self.averages, **moved}
 
     def moved(self, epsilon: float) -> tuple[str, ...]:
         """What moved by more than epsilon since the last analysis, in words; nothing if there was none."""
         new = self.averages.keys() - self.before.keys() if self.before else ()
         return tuple(
-            f"{name}: {before:.4g} -> {self.averages[name]:.4g}"
+            f"{name}: {before:.4g} -> {now:.4g}"
             for name, before in self.before.items()
-            if name in self.averages and _differ(before, self.averages[name], epsilon)
+            if abs((now := self.averages.get(name, before)) - before) > epsilon * abs(before)
         ) + tuple(f"{name}: {self.averages[name]:.4g}" for name in sorted(new))
 
     def question(self, like: Question) -> Question:
-        """A question with the averages instead of one batch's numbers."""
-        return with_numbers(like, self.averages)
+        """Return the question with the averages; sizes that followed from the rest follow again."""
+        model, now = like.model, self.averages
+        sizes: dict[Plan, float] = {
+            n: now[f"size of {label(n)}"] for n in model.sizes if n not in model.settles
+        }
+        selectivity: dict[Plan | HalfJoin, float] = {
+            h: now[f"selectivity of {h}"] for h in model.selectivities
+        }
+        rates = {stream: now[f"rate of {stream}"] for stream in model.rates}
+        averaged = plan_model(model.plan, rates, sizes=sizes, selectivity=selectivity, orders=model.orders)
+        bounds = {stream: now[f"{_AGE}{stream}"] for stream in like.freshness}
+        return dataclasses.replace(like, model=averaged, budget=now["budget"], freshness=bounds)
 
 
 def numbers_of(question: Question) -> Numbers:
@@ -86,23 +90,5 @@ def numbers_of(question: Question) -> Numbers:
     }
 
 
-def with_numbers(question: Question, numbers: Mapping[str, float]) -> Question:
-    """The question with other numbers; sizes that followed from the rest follow again."""
-    model = question.model
-    given = [n for n in model.sizes if n not in model.settles]
-    sizes: dict[Plan, float] = {n: numbers[f"size of {label(n)}"] for n in given}
-    selectivity: dict[Plan | HalfJoin, float] = {
-        h: numbers[f"selectivity of {h}"] for h in model.selectivities
-    }
-    rates = {stream: numbers[f"rate of {stream}"] for stream in model.rates}
-    averaged = plan_model(model.plan, rates, sizes=sizes, selectivity=selectivity, orders=model.orders)
-    bounds = {stream: numbers[f"{_AGE}{stream}"] for stream in question.freshness}
-    return dataclasses.replace(question, model=averaged, budget=numbers["budget"], freshness=bounds)
-
-
 def _of_plan(numbers: Mapping[str, float]) -> set[str]:
     return {name for name in numbers if not name.startswith(_AGE)}
-
-
-def _differ(before: float, now: float, epsilon: float) -> bool:
-    return abs(now - before) > epsilon * abs(before)

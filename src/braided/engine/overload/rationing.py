@@ -21,13 +21,12 @@ Then the join is exact again, for every combination whose last row comes from th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from braided.engine.features import Host
+from braided.engine.features import Arrivals, Feature, Host, Step
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.operators.rebuilding import rebuild, rebuild_probes
-from braided.engine.operators.tree import Arriving
 from braided.engine.overload.adaptation import Adaptation
 from braided.engine.overload.freshening import Freshening
 from braided.engine.site import Share
@@ -45,11 +44,11 @@ _LEFT = 0.05  # of a budget, that a batch may leave to the next
 _SAVED = ("credit", "exact_since", "spare", "lost", "too_old")
 
 
-class Rationing:
+class Rationing(Feature):
     """Applies a query's budget of probes."""
 
     def __init__(self, host: Host) -> None:
-        self._host, self._query = host, host.query
+        super().__init__(host)
         query, overload = host.query, host.query.overload
         self.limited = overload is not None and overload.rations
         self._probes = overload.probes if overload is not None else None
@@ -57,7 +56,7 @@ class Rationing:
         self._target_seconds = None if target is None else to_us(target) / 1e6
         self._windows = {node: float(rows) for node, rows in host.site.state_windows.items()}
         policy = overload.allocation if overload is not None and self.limited else "jaqpot"
-        self.adaptation = Adaptation(policy, wait=host.site.repeatable)
+        self.adaptation = Adaptation(policy)
         bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
         self._freshening = Freshening(bounds if self._windows else {})
         self.too_old = ""  # why bounds on age cannot be kept
@@ -73,48 +72,52 @@ class Rationing:
         self._allowances: Mapping[HalfJoin, float] | None = None
         self._rationed: set[Plan] = set()
         self.lost = self._lost_now = 0.0
+        self._before = self.numbers()
 
     # a batch
 
-    def share(self, share: Share, cores: int = 1) -> None:
-        """A batch is judged: these are this engine's rows of it, and `cores` engines run at a time."""
+    def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
+        """Remember which part of the batch is this engine's, and how many run at a time."""
         self._share, self._cores = share, cores
+        return arrivals
 
-    def begin(self, arriving: Arriving) -> None:
-        """A batch begins: fit the allocation to it."""
+    def enter(self, step: Step) -> None:
+        """Fit the allocation to the batch."""
+        self._before = self.numbers()
         self._rationed, self._allowances, self._lost_now = set(), None, 0.0
-        if not self.limited or not any(rows for rows in arriving.values()):
+        if not self.limited or not any(step.arriving.values()):
             return
         self._budget = self._budget_now()
         if self._budget is None:
             return
-        self._known = known = self._host.tree.foreseen(arriving)
-        model = model_of(self._query.tree, known, self._windows)
+        self._known = known = self.host.tree.foreseen(step.arriving)
+        model = model_of(self.host.query.tree, known, self._windows)
         budget = max(0.0, self._budget + self.credit)
         bounds = self._freshening.bounds()
-        self.adaptation.begin(self._host.batches, Question(model, budget, bounds, settle=not self._windows))
+        self.adaptation.begin(self.host.batches, Question(model, budget, bounds, settle=not self._windows))
         self._allowances = self.adaptation.allowances(model, budget)
         full = predict(model)
         self._lost_now = full.output - predict(model, self._allowances).output
         self.spare += max(0.0, budget - full.spent)
 
-    def rations(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
-        """Who may probe in an operator, now that its inputs' rows are counted; None: all."""
+    def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:
+        """Return who may probe in an operator, now that its inputs' rows are counted; None: all."""
         if self._allowances is None:
             return None
         now = Known(turn, self._known[operator].orders)
         rations = rations_of(operator, now, self._allowances)
-        if any(min(s) < 1 for i, s in rations.shares.items() if turn.waiting_rows[i]):
+        if any(min(plan.shares) < 1 for i, plan in rations.items() if turn.waiting_rows[i]):
             self._rationed.add(operator)
         return rations
 
-    def end(self, probes: int, clock_us: int) -> None:
-        """A batch is done, with this many probes; `clock_us` is the newest time seen."""
+    def commit(self, step: Step) -> None:
+        """Settle the budget, and note what is lacking from here on."""
+        clock_us = step.later.clock_us
         if self._budget is not None and self._allowances is not None:
-            left = self.credit + self._budget - probes
-            saved = 0.0 if self._target_seconds is not None else _LEFT * self._budget
-            self.credit = float(min(saved, max(-self._budget, left)))
-            self.adaptation.collect(self._host.batches)
+            left = self.credit + self._budget - step.probes
+            most = 0.0 if self._target_seconds is not None else _LEFT * self._budget
+            self.credit = float(min(most, max(-self._budget, left)))
+            self.adaptation.adapt(self.host.batches)
             self._freshening.batch_done(clock_us)
             if self.adaptation.freshness is not None:  # there was an analysis since the state was loaded
                 self.too_old = self._freshening.problem(self.adaptation.freshness)
@@ -122,58 +125,58 @@ class Rationing:
             self.exact_since = None
             self.lost += self._lost_now
             self.spare = 0.0
-            for node in intermediates(self._query.tree):
+            for node in intermediates(self.host.query.tree):
                 if not self._rationed.isdisjoint(operators(node)):
                     self.lacking[node] = clock_us + self._lasting_us(node)
         elif self.exact_since is None and not self.lacking:
-            self.exact_since = self._host.batches
+            self.exact_since = self.host.batches
         self._allowances = None
 
-    def catch_up(self) -> bool:
-        """Between batches: forget what is lacking no more; make it again if there is budget to spare.
+    def undo(self) -> None:
+        """The budget is as it was."""
+        self.restore(self._before)
 
-        Whether it was made again.
-        """
-        tree, watermark_us = self._host.tree, self._host.watermark.us
+    def catch_up(self) -> bool:
+        """Between batches, make again what is lacking if there is budget to spare; return whether it was."""
+        tree, watermark_us = self.host.tree, self.host.watermark.us
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
             return False
-        cost = sum(rebuild_probes(tree, node) for node in self.lacking)
+        cost = sum(tree.rebuild_probes(node) for node in self.lacking)
         if self.limited and self.spare < cost:
             return False
-        rebuild(tree, self._host.floors_us, self.lacking)
+        tree.rebuild(self.host.floors_us, self.lacking)
         self.lacking = {}
         self.spare = 0.0
         return True
 
-    def measured(self, seconds_batch: float, seconds_probing: float, probes: int, ahead: float = 0.0) -> None:
-        """How long the latest batch took, as far as it is known when it is committed."""
+    def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
+        """A batch's time, as far as it is known when it is committed, decides the budget of the next."""
         if self._target_seconds is not None:
-            found = Measured(seconds_batch, seconds_probing, probes, self._share.total, ahead)
-            self.pace = pacing.after(self.pace, found)
+            self.pace = pacing.after(self.pace, Measured(seconds, probing, probes, self._share.total, ahead))
 
     # from and to a checkpoint, and what is shown
 
-    def save(self) -> dict[str, Any]:
-        """As plain numbers, for a checkpoint."""
+    def numbers(self) -> dict[str, Any]:
+        """As plain numbers, for a checkpoint, and to go back to."""
         return {
             **save_fields(self, _SAVED),
             "adaptation": self.adaptation.save() if self.limited else {},
-            "pace": self.pace.kept(),
+            "pace": list(dataclasses.astuple(self.pace)),
             "lacking": {label(node): until for node, until in self.lacking.items()},
             "freshening": save_fields(self._freshening, Freshening.saved),
         }
 
-    def load(self, saved: Mapping[str, Any], *, same_plan: bool = True) -> None:
+    def restore(self, saved: Mapping[str, Any], *, same_plan: bool = True) -> None:
         """Go on from saved numbers.
 
         With another plan all intermediates have been made again, so nothing is lacking.
         """
         load_fields(self, _SAVED, saved)
         if self.limited and same_plan and saved["adaptation"]:
-            self.adaptation.load(saved["adaptation"], self._query.tree)
-        self.pace = Pace.restored(saved["pace"])
-        names = {label(node): node for node in intermediates(self._query.tree)} if same_plan else {}
+            self.adaptation.load(saved["adaptation"], self.host.query.tree)
+        self.pace = Pace(*saved["pace"])
+        names = {label(node): node for node in intermediates(self.host.query.tree)} if same_plan else {}
         self.lacking = {names[n]: until for n, until in saved["lacking"].items() if n in names}
         load_fields(self._freshening, Freshening.saved, saved["freshening"])
 
@@ -197,23 +200,24 @@ class Rationing:
         if self._target_seconds is None:
             return self.too_old
         slow = pacing.problem(self.pace, self._target_seconds, self._share.total)
-        return "; ".join(said for said in (slow, self.too_old) if said)
+        return "; ".join(filter(None, (slow, self.too_old)))
 
     # parts of the above
 
     def _budget_now(self) -> float | None:
-        """This engine's probes in this batch; None: no limit."""
-        if self._target_seconds is None:
-            return None if self._probes is None else float(self._own(self._probes))
-        lanes = pacing.lanes(self._cores, self._share.total, self._share.rows)
-        budget = pacing.budget(self.pace, self._target_seconds, self._share.total, lanes)
-        return None if budget is None else float(self._own(budget))
+        """Return this engine's probes in this batch; None: no limit.
 
-    def _own(self, budget: int) -> int:
-        """This engine's part of a budget: by its rows of the batch, unless others probe that have waited."""
-        return self._host.site.part.of_budget(budget) if self._query.counts else self._share.of_budget(budget)
+        Its part is by its rows of the batch, unless others probe that have waited.
+        """
+        budget, share = self._probes, self._share
+        if self._target_seconds is not None:
+            lanes = pacing.lanes(self._cores, share.total, share.rows)
+            budget = pacing.budget(self.pace, self._target_seconds, share.total, lanes)
+        if budget is None:
+            return None
+        return float((self.host.site.part if self.host.query.counts else share).of_budget(budget))
 
     def _lasting_us(self, node: Plan) -> int:
         """How long a row of an intermediate may be found after its newest time."""
-        numbers = {name: i for i, name in enumerate(self._query.names)}
-        return min(self._query.bounds.retention_us(numbers[s]) for s in leaves(node))
+        query = self.host.query
+        return min(query.bounds.retention_us(query.names.index(s)) for s in leaves(node))

@@ -24,6 +24,7 @@ it have been removed yet or not.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,11 +39,9 @@ from braided.engine.sides.keys import content_hashes
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.engine.site import Share
 from braided.policies.arrays import Bools, Int64s
-from braided.policies.sharing import Arrivals as Waiting
 from braided.policies.sharing import let_in, split, whole
 
 _FADING = 0.9  # of the rates that decide which stream is slow, from batch to batch
-_UNBOUNDED = float(1 << 62)
 _NOTHING = np.zeros(0, np.int64)
 
 
@@ -54,9 +53,8 @@ class Regulation:
     def __init__(self, host: Host) -> None:
         query, self._host = host.query, host
         self._query, self._overload = query, query.overload
-        self._state_rows: int | None = None
-        if self._overload is not None and self._overload.state_rows is not None:
-            self._state_rows = host.site.part.of_budget(self._overload.state_rows)
+        state_rows = self._overload.state_rows if self._overload is not None else None
+        self._state_rows = None if state_rows is None else host.site.part.of_budget(state_rows)
         streams = len(query.streams)
         self._freshness_us = [s.freshness_us for s in query.streams]
         self.rates = [0.0] * streams
@@ -85,15 +83,15 @@ class Regulation:
         if share.copied:
             return self._let_in_everywhere(arrivals, overload.probes)
         budget = share.of_budget(overload.probes)
-        rows = tuple(len(a.rows) if a else 0 for a in arrivals)
+        rows = [len(a.rows) if a else 0 for a in arrivals]
         if sum(rows) <= budget:
             return list(arrivals)
         seed = self._query.tuning.seed
-        draws = [_draws(a, i, batch, seed) for i, a in enumerate(arrivals)]
+        draws = [_draws(a, i, batch, seed) if a else _NOTHING for i, a in enumerate(arrivals)]
         if overload.allocation == "random":
             quotas = _drawn(draws, budget)
         else:
-            wanted = let_in(overload.allocation, budget, self._waiting(rows))
+            wanted = let_in(overload.allocation, budget, rows, *self._windows())
             quotas = whole(wanted, budget, turn=batch)
         return [a and _only(a, d, q) for a, d, q in zip(arrivals, draws, quotas, strict=True)]
 
@@ -105,7 +103,7 @@ class Regulation:
         assert self._overload is not None
         rows = tuple((a.total_rows or 0) if a else 0 for a in arrivals)
         windows = tuple(float(self._query.bounds.retention_us(i)) for i in range(len(rows)))
-        wanted = let_in(self._overload.allocation, budget, Waiting(rows, windows))
+        wanted = let_in(self._overload.allocation, budget, rows, windows)
         shares = [min(1.0, part / max(1, n)) for part, n in zip(wanted, rows, strict=True)]
         batch, seed = self._host.batches, self._query.tuning.seed
         return [a and _part(a, _draws(a, i, batch, seed), shares[i]) for i, a in enumerate(arrivals)]
@@ -121,8 +119,8 @@ class Regulation:
         arrived = [a.offered_rows if a else 0 for a in arrivals]
         if any(arrived):
             self.rates = [_FADING * r + (1 - _FADING) * n for r, n in zip(self.rates, arrived, strict=True)]
-        streams = range(len(arrivals))
-        sides, oldest = [host.side(i) for i in streams], [host.oldest_us(i) for i in streams]
+        sides = [host.tree.sides.get(name) for name in host.query.names]
+        oldest = [host.oldest_us(i) for i in range(len(arrivals))]
         assert self._overload is not None
         live = [_rows_since(s, o) if s else 0 for s, o in zip(sides, oldest, strict=True)]
         self.held_rows = list(live)
@@ -143,15 +141,13 @@ class Regulation:
         if self._state_rows is None:
             self.held_rows = [None] * len(self.held_rows)
 
-    def _waiting(self, rows: tuple[int, ...]) -> Waiting:
-        """What waits, with windows in rows if memory is shared out and else in time."""
+    def _windows(self) -> tuple[Sequence[float], Sequence[float]]:
+        """Return windows in rows, and the rows they lack, if memory is shared out; else windows in time."""
         if self._state_rows is None or self._overload is None:
-            bounds = self._query.bounds
-            return Waiting(rows, tuple(float(bounds.retention_us(i)) for i in range(len(rows))))
-        caps = [_UNBOUNDED] * len(rows)
+            return [float(self._query.bounds.retention_us(i)) for i in range(len(self.rates))], ()
+        caps = [math.inf] * len(self.rates)
         targets = split(self._overload.window_split, self._state_rows, rates=self.rates, caps=caps)
-        missing = tuple(max(0.0, t - (h or 0)) for t, h in zip(targets, self.held_rows, strict=True))
-        return Waiting(rows, targets, missing)
+        return targets, [max(0.0, t - (h or 0)) for t, h in zip(targets, self.held_rows, strict=True)]
 
 
 def _rows_since(side: SideState, oldest: int) -> int:
@@ -174,22 +170,16 @@ def _times_since(side: SideState, oldest: int) -> Int64s:
 
 
 def _above(arrival: Arrival, floor_us: int) -> Arrival:
-    """The arrival without rows that are older than what is kept."""
-    if floor_us == BOTTOMLESS_US or not len(arrival.rows):
+    """The arrival without rows that are older than what may be stored."""
+    if floor_us == BOTTOMLESS_US or (above := arrival.rows.times >= floor_us).all():
         return arrival
-    kept = arrival.rows.times >= floor_us
-    if kept.all():
-        return arrival
-    return dataclasses.replace(arrival, rows=arrival.rows.pick(kept), cut_rows=int((~kept).sum()))
+    return dataclasses.replace(arrival, rows=arrival.rows.pick(above), cut_rows=int((~above).sum()))
 
 
-def _draws(arrival: Arrival | None, stream: int, batch: int, seed: int) -> Int64s:
+def _draws(arrival: Arrival, stream: int, batch: int, seed: int) -> Int64s:
     """A number for each row; those with the smallest are let in."""
-    if arrival is None:
-        return np.zeros(0, np.int64)
-    out = np.empty(len(arrival.rows), np.int64)
-    lots(arrival.rows.hashes, arrival.rows.times, first_lot(seed, batch * 64 + stream), out)
-    return out
+    start = first_lot(seed, batch * 64 + stream)
+    return np.asarray(lots(arrival.rows.hashes, arrival.rows.times, start))
 
 
 def _drawn(draws: Sequence[Int64s], budget: int) -> tuple[int, ...]:
@@ -221,10 +211,10 @@ def _part(arrival: Arrival, draws: Int64s, share: float) -> Arrival:
 
 def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:
     limit = np.partition(draws, quota - 1)[quota - 1]
-    kept: Bools = draws < limit
+    chosen: Bools = draws < limit
     tied = np.flatnonzero(draws == limit)
-    wanted = quota - int(kept.sum())
+    wanted = quota - int(chosen.sum())
     if wanted < len(tied):  # equal key and time: contents decide, because the order of rows may not
         tied = tied[np.argsort(content_hashes(rows.batch.take(pa.array(tied))), kind="stable")]
-    kept[tied[:wanted]] = True
-    return kept
+    chosen[tied[:wanted]] = True
+    return chosen

@@ -8,10 +8,12 @@ on when the parts were put together.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from braided.engine.kernels import closing
 from braided.engine.promises.key_sets import MAX_RANK, MIN_RANK, Intervals, KeyTable, Pairs
@@ -35,21 +37,23 @@ class ClosedKeys:
         self._keys, self._ages = keys, ages
         self._kind: Any = Intervals if keys.ordered else Pairs
         self.upto, self.since = NO_RANK, NO_RANK_ABOVE  # closed: all up to the one, and from the other on
-        self._main: Any = self._kind()
-        self._recent = KeyTable()
-        self.count = 0  # how many single keys are remembered
-        self._young: Any = self._kind()  # closed since the latest ageing
+        self._set(self._kind(), self._kind())
+
+    def _set(self, main: Any, young: Any) -> None:
+        """Remember single keys, and those of them that were closed since the latest ageing."""
+        self._main, self._young = main, young
+        self._recent, self._more = KeyTable(), 0  # by how many single keys the table changes the set
 
     def known(self, keys: KeyFormat) -> ClosedKeys:
         """The same, with more known of the types of keys: unsigned numbers may be ranked otherwise."""
-        later = ClosedKeys(keys, ages=self._ages)
         self._put_together()
-        later._main, later._young = self._main, self._young
-        later.upto, later.since, later.count = self.upto, self.since, self.count
-        if self._keys.ordered and "unsigned" in keys.kinds and "unsigned" not in self._keys.kinds:
-            later._main, later._young = (type(s)(s.a ^ _SIGN, s.b ^ _SIGN) for s in (self._main, self._young))
+        later, sets = copy.copy(self), (self._main, self._young)
+        later._keys = keys
+        if self._keys.ordered and pa.uint64() in keys.types and pa.uint64() not in self._keys.types:
+            sets = tuple(type(s)(s.a ^ _SIGN, s.b ^ _SIGN) for s in sets)
             later.upto = self.upto ^ MIN_RANK if self.upto >= 0 else NO_RANK
             later.since = NO_RANK_ABOVE if self.since > MAX_RANK else max(0, self.since) ^ MIN_RANK
+        later._set(*sets)
         return later
 
     def __len__(self) -> int:
@@ -57,20 +61,17 @@ class ClosedKeys:
         return len(self._main) + len(self._recent)
 
     @property
-    def young(self) -> int:
-        """How many entries were added since the latest ageing."""
-        return len(self._young)
+    def count(self) -> int:
+        """How many single keys are remembered."""
+        return int(self._main.keys) + self._more
 
     def contains(self, keys: Keys) -> Bools:
         """Which keys are closed."""
-        found = self._single(keys)
+        closed = self._single(keys)
         if self._keys.ordered and (self.upto > NO_RANK or self.since < NO_RANK_ABOVE):
             ranks = self._keys.ranks(keys.hashes)
-            if self.upto > NO_RANK:
-                found |= ranks <= self.upto
-            if self.since < NO_RANK_ABOVE:
-                found |= ranks >= self.since
-        return found
+            closed |= (ranks <= self.upto) | (ranks >= self.since)
+        return closed
 
     def add(self, keys: Keys) -> None:
         """Close single keys."""
@@ -79,17 +80,16 @@ class ClosedKeys:
             return
         terms = self._terms(*new.words)
         if (run := self._run(terms)) is not None:
-            self._main = self._main.union(run)
-            self.count = self._main.keys
+            self._main = self._main.plus(run.a, run.b)
         else:
-            self.count += self._recent.put(*new.words, closing.CLOSED)
+            self._more += self._recent.put(*new.words, closing.CLOSED)
         if self._ages:
-            self._young = self._young.union(self._kind.of(*terms))
+            self._young = self._young.plus(*terms)
         if self._keys.ordered:  # intervals have a rank on either side
             if (terms[0] == MIN_RANK).any():
-                self.close_upto(MIN_RANK)
+                self.close_ranges(upto=MIN_RANK)
             if (terms[0] == MAX_RANK).any():
-                self.close_since(MAX_RANK)
+                self.close_ranges(since=MAX_RANK)
         self._tidy()
 
     def forget(self, keys: Keys) -> None:
@@ -97,42 +97,31 @@ class ClosedKeys:
         single = keys.pick(self._single(keys))
         if len(single):
             if (run := self._run(self._terms(*single.words))) is not None:
-                self._main = self._main.minus(run)
-                self.count = self._main.keys
+                self._main = self._main.minus(run.a, run.b)
             else:
-                self.count -= self._recent.put(*single.words, closing.FORGOTTEN)
+                self._more -= self._recent.put(*single.words, closing.FORGOTTEN)
             self._tidy()
         if len(self._young):
-            young, terms = np.zeros(len(keys), np.bool_), self._terms(*keys.words)
-            self._young.mark(*terms, young)
-            self._young = self._young.minus(self._kind.of(*(t[young] for t in terms)))
+            self._young = self._young.minus(*self._terms(*keys.words))
 
-    def age(self) -> None:
-        """Drop the single keys that were closed before the last time this was called."""
-        self._main, self._recent, self._young = self._young, KeyTable(), self._kind()
-        self.count = self._main.keys
+    def age(self, most: int = -1) -> None:
+        """Drop the single keys that were closed before the latest ageing, if more than `most` came since."""
+        if len(self._young) > most:
+            self._set(self._young, self._kind())
 
     def single_ones(self, low: int, high: int) -> Keys:
         """The single keys from one rank to another; of ordered keys only."""
-        low, high = max(low, MIN_RANK + 1), min(high, MAX_RANK - 1)
-        if low > high:
-            return Keys(np.empty(0, np.int64))
         self._put_together()
         part = self._main.between(low, high)
         ranks = [np.arange(a, b + 1, dtype=np.int64) for a, b in zip(part.a, part.b, strict=True)]
-        return Keys(self._keys.hashes_of_ranks(np.concatenate(ranks) if ranks else part.a))
+        return Keys(self._keys.hashes_of_ranks(np.concatenate([part.a[:0], *ranks])))
 
-    def close_upto(self, rank: int) -> None:
-        """Close all keys up to a rank."""
-        if rank > self.upto:
-            self.upto = rank
-            self._cut()
-
-    def close_since(self, rank: int) -> None:
-        """Close all keys from a rank on."""
-        if rank < self.since:
-            self.since = rank
-            self._cut()
+    def close_ranges(self, upto: int = NO_RANK, since: int = NO_RANK_ABOVE) -> None:
+        """Close all keys up to a rank, and all from a rank on; single keys there need not be remembered."""
+        if upto > self.upto or since < self.since:
+            self.upto, self.since = max(self.upto, upto), min(self.since, since)
+            self._put_together()
+            self._set(*(s.between(self.upto + 1, self.since - 1) for s in (self._main, self._young)))
 
     # from and to a checkpoint
 
@@ -145,11 +134,9 @@ class ClosedKeys:
 
     def load(self, name: str, numbers: Mapping[str, int], arrays: Mapping[str, Int64s]) -> None:
         """Go on from what was saved."""
-        self.upto, self.since, self._recent = numbers["upto"], numbers["since"], KeyTable()
-        self._main, self._young = (
-            self._kind(arrays[f"{name}{part}/a"], arrays[f"{name}{part}/b"]) for part in ("", "/young")
-        )
-        self.count = self._main.keys
+        self.upto, self.since = numbers["upto"], numbers["since"]
+        parts = (f"{name}{part}" for part in ("", "/young"))
+        self._set(*(self._kind(arrays[f"{part}/a"], arrays[f"{part}/b"]) for part in parts))
 
     # parts of the above
 
@@ -163,12 +150,10 @@ class ClosedKeys:
     def _single(self, keys: Keys) -> Bools:
         """Which keys are remembered one by one."""
         states = self._recent.states(*keys.words)
-        found: Bools = states == closing.CLOSED
+        closed: Bools = states == closing.CLOSED
         if len(self._main):
-            known = np.zeros(len(keys), np.bool_)
-            self._main.mark(*self._terms(*keys.words), known)
-            found |= known & (states == 0)
-        return found
+            closed |= self._main.has(*self._terms(*keys.words)) & (states == 0)
+        return closed
 
     def _run(self, terms: tuple[Int64s, Int64s]) -> Any:
         """Keys as a set if that is short because they are neighbours: then no table is needed. Else None."""
@@ -184,18 +169,7 @@ class ClosedKeys:
 
     def _put_together(self) -> None:
         """Put what became of single keys lately into the set."""
-        if not len(self._recent):
-            return
-        main = self._main.union(self._kind.of(*self._terms(*self._recent.having(closing.CLOSED))))
-        gone = self._terms(*self._recent.having(closing.FORGOTTEN))
-        known = np.zeros(len(gone[0]), np.bool_)
-        main.mark(*gone, known)
-        self._main = main.minus(self._kind.of(*(t[known] for t in gone)))
-        self._recent = KeyTable()
-
-    def _cut(self) -> None:
-        """Single keys inside what is closed as a whole need not be remembered."""
-        self._put_together()
-        inner = min(max(self.upto + 1, MIN_RANK), MAX_RANK), max(min(self.since - 1, MAX_RANK), MIN_RANK)
-        self._main, self._young = self._main.between(*inner), self._young.between(*inner)
-        self.count = self._main.keys
+        if len(self._recent):
+            closed = self._terms(*self._recent.having(closing.CLOSED))
+            forgotten = self._terms(*self._recent.having(closing.FORGOTTEN))
+            self._set(self._main.plus(*closed).minus(*forgotten), self._young)

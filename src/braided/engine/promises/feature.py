@@ -27,7 +27,6 @@ by (b). That is looked at after every batch for the keys it touched, and said on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +34,10 @@ import pyarrow as pa
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.fields import load_fields, save_fields
+from braided.engine.kernels import closing
 from braided.engine.promises.ledger import Ledger, put_keys
-from braided.engine.promises.stored_keys import holds, purge, stored_keys
 from braided.engine.sides.keys import Keys, concat_keys
-from braided.engine.sides.side import SideState
+from braided.engine.sides.side import Reason, SideState
 from braided.engine.state import EngineState, get_arrays, put_arrays
 from braided.policies import purging
 from braided.policies.arrays import Bools, Int64s
@@ -81,10 +80,9 @@ class Promises(Feature):
         """Look for rows that break a promise."""
         if self.ledger is None:
             return arrivals
-        intakes = [self.host.intake(i) for i in range(len(arrivals))]
         return [
-            arrival and (self.ledger.check(i, arrival, intake) if intake else arrival)
-            for i, (arrival, intake) in enumerate(zip(arrivals, intakes, strict=True))
+            self.ledger.check(i, arrival, intake) if arrival and intake else arrival
+            for i, (arrival, intake) in enumerate(zip(arrivals, self.host.streams, strict=True))
         ]
 
     def commit(self, step: Step) -> None:
@@ -103,14 +101,12 @@ class Promises(Feature):
         if self.ledger is None:
             return
         pending = self.moves + sum(map(len, self._later))
-        parts = list(self._now)
-        tuning, of = self.host.query.tuning, self.host.site.part.of
+        tuning, of = self.host.query.tuning, self.host.site.part.total
         due = purging.due(tuning, pending, idle=step.idle, parts=of)
+        parts = self._now
         if due:
-            parts += self._later
-            parts += self.in_ranges_since(self.ledger, self.scanned)
-        parts = [keys for keys in parts if len(keys)]
-        if parts:
+            parts = [*parts, *self._later, *self.in_ranges_since(self.ledger, self.scanned)]
+        if any(map(len, parts)):
             self.settle(self.ledger, concat_keys(parts))
         self._now = []
         if due:
@@ -122,9 +118,8 @@ class Promises(Feature):
             return
         arrays: dict[str, Int64s] = {}
         numbers = {**self.ledger.save(arrays), **save_fields(self, _SAVED)}
-        for name, parts in (("now", self._now), ("later", self._later)):
-            if parts:
-                put_keys(arrays, name, concat_keys(parts))
+        put_keys(arrays, "now", self._now)
+        put_keys(arrays, "later", self._later)
         state.put_feature(self.name, numbers)
         put_arrays(state, _KEYS, arrays)
 
@@ -136,10 +131,7 @@ class Promises(Feature):
         arrays = get_arrays(state, _KEYS)
         self.ledger.load(numbers, arrays)
         load_fields(self, _SAVED, numbers)
-        self._now, self._later = (
-            [keys for keys in [self.ledger.get_keys(arrays, name)] if keys is not None]
-            for name in ("now", "later")
-        )
+        self._now, self._later = ([self.ledger.get_keys(arrays, name)] for name in ("now", "later"))
 
     def describe(self, numbers: Numbers) -> None:
         """Closed keys, and announcements."""
@@ -155,26 +147,24 @@ class Promises(Feature):
         now, later = [], []
         came = [(i, a, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
         for i, arrival, keys in came:
-            if self.host.query.streams[i].unique and len(keys):
-                ledger.closed[i].add(keys)  # none is done: it would have broken a promise
-                now.append(keys)
             over, moves = ledger.close(i, arrival, keys)
             later += over
             self.moves += moves
         for i, _, keys in came:
-            elsewhere = keys.pick(np.delete(ledger.by_stream(keys), i, axis=0).any(axis=0))
-            now += [elsewhere] if len(elsewhere) else []
+            if not self.host.query.streams[i].unique:
+                keys = keys.pick(np.delete(ledger.by_stream(keys), i, axis=0).any(axis=0))
+            now += [keys] if len(keys) else []
         return now, later
 
     def _newly_complete(self, ledger: Ledger, touched: list[Keys]) -> list[pa.Array] | None:
         """The keys that are complete now and were not announced, as their columns."""
-        touched = [keys for keys in (*touched, *self.in_ranges_since(ledger, self.announced)) if len(keys)]
+        touched = [*touched, *self.in_ranges_since(ledger, self.announced)]
         self.announced = ledger.ranges
-        if not touched:
+        if not any(map(len, touched)):
             return None
         keys = concat_keys(touched)
         keys = keys.pick(keys.first_ones() & ~(ledger.announced.contains(keys) | ledger.done.contains(keys)))
-        closed, finished, _, _ = self._judged(ledger, keys)
+        closed, finished, _ = self._judged(ledger, keys)
         keys = keys.pick(finished | closed.all(axis=0))
         if not len(keys):
             return None
@@ -184,72 +174,85 @@ class Promises(Feature):
 
     def in_ranges_since(self, ledger: Ledger, before: Ranges) -> list[Keys]:
         """Keys of stored rows, and single closed ones, in ranges that were closed since then."""
-        found: list[Keys] = []
+        parts: list[Keys] = []
         for closed, (upto, since) in zip(ledger.closed, before, strict=True):
             if (closed.upto, closed.since) == (upto, since):
                 continue
-            for side in self._sides:
-                if side is not None:
-                    keys = stored_keys(side)
-                    ranks = ledger.keys.ranks(keys.hashes)
-                    below = (ranks > upto) & (ranks <= closed.upto)
-                    found.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
+            for side in filter(None, self._sides):
+                keys = stored_keys(side)
+                ranks = ledger.keys.ranks(keys.hashes)
+                below = (ranks > upto) & (ranks <= closed.upto)
+                parts.append(keys.pick(below | ((ranks < since) & (ranks >= closed.since))))
             for other in ledger.closed:
-                found += [
-                    other.single_ones(upto + 1, closed.upto),
-                    other.single_ones(closed.since, since - 1),
-                ]
-        return found
+                parts.append(other.single_ones(upto + 1, closed.upto))
+                parts.append(other.single_ones(closed.since, since - 1))
+        return parts
 
     @property
     def _sides(self) -> list[SideState | None]:
         return [self.host.tree.sides.get(name) for name in self.host.query.names]
 
-    def _judged(self, ledger: Ledger, keys: Keys) -> tuple[Any, Bools, Any, Bools]:
-        """By stream and key: what is closed; of which keys no result is to come; whose rows may go.
+    def _judged(self, ledger: Ledger, keys: Keys) -> tuple[Any, Bools, Bools]:
+        """By stream and key what is closed; of which keys no result is to come.
 
         And of which keys rows may be held where sides do not see them.
         """
-        sides, closed = self._sides, ledger.by_stream(keys)
-        held = np.array([_holds(side, keys, known) for side, known in zip(sides, closed, strict=True)])
-        hidden = self.host.hidden(keys.hashes)
+        closed, hidden = ledger.by_stream(keys), self.host.hidden(keys.hashes)
         if hidden is None:
             hidden = np.zeros(len(keys), np.bool_)
-        held |= hidden
+        held = hidden | ~closed  # or by what sides hold, where that matters
+        for of_stream, side, known in zip(held, self._sides, closed, strict=True):
+            if side is not None and known.any():
+                of_stream[known] |= holds(side, keys.pick(known))
+        others = np.array([np.delete(closed, i, axis=0).all(axis=0) for i in range(len(closed))])
         while True:
             finished: Bools = (closed & ~held).any(axis=0)
-            may = np.array([finished | _all_but(closed, [i]) for i in range(len(sides))]) & ~hidden
+            may = (finished | others) & ~hidden
             if not (held & closed & may).any():
-                return closed, finished, may, hidden
+                return closed, finished, hidden
             held &= ~may
 
     def settle(self, ledger: Ledger, keys: Keys) -> None:
         """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
         keys = keys.pick(keys.first_ones())
-        closed, finished, may, hidden = self._judged(ledger, keys)
-        for counters, side, gone in zip(self.host.counters, self._sides, may, strict=True):
-            if side is not None and gone.any():
-                counters.purged_rows += purge(side, keys.pick(gone))
-        for source, side in self.host.tree.intermediates:
-            places = [self.host.query.names.index(name) for name in leaves(source.node)]
-            gone = (finished | _all_but(closed, places)) & ~hidden
+        closed, finished, hidden = self._judged(ledger, keys)
+        for node, side in self.host.tree.sides.items():
+            places = [self.host.query.names.index(name) for name in leaves(node)]
+            gone = (finished | np.delete(closed, places, axis=0).all(axis=0)) & ~hidden
             if gone.any():
-                purge(side, keys.pick(gone))
+                purged = purge(side, keys.pick(gone))
+                if isinstance(node, str):
+                    self.host.counters[places[0]].purged_rows += purged
         all_closed = closed.all(axis=0)
         if all_closed.any():
             ledger.finish(keys.pick(all_closed))
 
 
-def _holds(side: SideState | None, keys: Keys, known: Bools) -> Bools:
-    """Which keys a side holds rows of; asked only where it is known to matter."""
-    held = ~known
-    if side is not None and known.any():
-        held[known] = holds(side, keys.pick(known))
-    return held
+def holds(side: SideState, keys: Keys) -> Bools:
+    """Of which keys there is a row that has not been purged."""
+    out = np.empty(len(keys), np.bool_)
+    closing.held(*_by_key(side), *keys.words, out)
+    return out
 
 
-def _all_but(closed: Bools, places: Sequence[int]) -> Bools:
-    """For which keys all streams are closed but some."""
-    others = [i for i in range(len(closed)) if i not in places]
-    found: Bools = np.asarray(closed[others].all(axis=0))
-    return found
+def purge(side: SideState, keys: Keys) -> int:
+    """Forget all rows of some keys, each given once; how many."""
+    out = np.empty(side.live_rows, np.int64)
+    purged = side.forget(out[: closing.rows_of(*_by_key(side), *keys.words, out)], Reason.PURGE)
+    if 2 * side.gone_rows > side.rows:
+        side.leave_out_gone(entirely=False)
+        side.give_back()
+    return purged
+
+
+def stored_keys(side: SideState) -> Keys:
+    """The keys of the rows that have not been purged, row by row."""
+    c = side.columns
+    alive = np.flatnonzero(~c.held("gone") & side.index.linked()) + (c.first - c.base)
+    return Keys(c["hash"][alive], c.brought("check", alive))
+
+
+def _by_key(side: SideState) -> tuple[Any, ...]:
+    """Arrays and numbers by which the kernels find rows of a key."""
+    c = side.columns
+    return c["hash"], c["check"], c["gone"], *side.index.by_key(), c.base, c.first

@@ -8,7 +8,7 @@ interval always has a rank on either side.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,30 +16,23 @@ import numpy.typing as npt
 from braided.engine.kernels import closing
 from braided.policies.arrays import Bools, Int64s
 
-States: TypeAlias = npt.NDArray[np.int8]
 MIN_RANK, MAX_RANK = -(1 << 63), (1 << 63) - 1
-
-
-def _nothing() -> Int64s:
-    return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class KeySet:
     """What both kinds of sets are made of; `a` is sorted."""
 
-    a: Int64s = field(default_factory=_nothing)
-    b: Int64s = field(default_factory=_nothing)
+    a: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    b: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         """How many entries are stored."""
         return len(self.a)
 
-    def union(self, other: Self) -> Self:
-        """Members of either."""
-        if not len(other):
-            return self
-        return self.of(np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b]))
+    def plus(self, a: Int64s, b: Int64s) -> Self:
+        """With more members."""
+        return self.of(np.concatenate([self.a, a]), np.concatenate([self.b, b])) if len(a) else self
 
     @classmethod
     def of(cls, a: Int64s, b: Int64s) -> Self:
@@ -68,23 +61,27 @@ class Intervals(KeySet):
         """How many ranks are members."""
         return int((self.b - self.a + 1).sum())
 
-    def mark(self, ranks: Int64s, _: Int64s, out: Bools) -> None:
-        """Set what is a member to true."""
-        if len(self):
-            closing.in_intervals(self.a, self.b, ranks, out)
-
-    def minus(self, other: Self) -> Self:
-        """Members of this one alone; all of the other's are members here."""
-        if not len(other):
-            return self
-        lows = np.sort(np.concatenate([self.a, other.b + 1]))
-        highs = np.sort(np.concatenate([self.b, other.a - 1]))
-        return type(self)(lows[lows <= highs], highs[lows <= highs])
+    def minus(self, lows: Int64s, highs: Int64s) -> Self:
+        """Without some intervals or single ranks; each lies in one of the intervals here, or outside."""
+        inside = self.has(lows, highs)
+        gone = self.of(lows[inside], highs[inside])
+        lows, highs = np.append(self.a, gone.b + 1), np.append(self.b, gone.a - 1)
+        return self._not_empty(np.sort(lows), np.sort(highs))
 
     def between(self, low: int, high: int) -> Self:
-        """Members from one rank to another."""
-        lows, highs = np.maximum(self.a, low), np.minimum(self.b, high)
-        return type(self)(lows[lows <= highs], highs[lows <= highs])
+        """Members from one rank to another, whatever ranks these are."""
+        low, high = (min(max(rank, MIN_RANK), MAX_RANK) for rank in (low, high))
+        return self._not_empty(np.maximum(self.a, low), np.minimum(self.b, high))
+
+    @classmethod
+    def _not_empty(cls, lows: Int64s, highs: Int64s) -> Self:
+        return cls(lows[lows <= highs], highs[lows <= highs])
+
+    def has(self, ranks: Int64s, _: Int64s) -> Bools:
+        """Which ranks are members."""
+        out = np.zeros(len(ranks), np.bool_)
+        closing.in_intervals(self.a, self.b, ranks, out)
+        return out
 
 
 class Pairs(KeySet):
@@ -104,57 +101,53 @@ class Pairs(KeySet):
         """How many keys are members."""
         return len(self)
 
-    def mark(self, hashes: Int64s, checks: Int64s, out: Bools) -> None:
-        """Set what is a member to true."""
-        if len(self):
-            closing.in_pairs(self.a, self.b, hashes, checks, out)
+    def minus(self, hashes: Int64s, checks: Int64s) -> Self:
+        """Without some keys."""
+        stay = ~self.of(hashes, checks).has(self.a, self.b)
+        return type(self)(self.a[stay], self.b[stay])
 
-    def minus(self, other: Self) -> Self:
-        """Members of this one alone."""
-        gone = np.zeros(len(self), np.bool_)
-        other.mark(self.a, self.b, gone)
-        return type(self)(self.a[~gone], self.b[~gone])
+    def has(self, hashes: Int64s, checks: Int64s) -> Bools:
+        """Which keys are members."""
+        out = np.zeros(len(hashes), np.bool_)
+        closing.in_pairs(self.a, self.b, hashes, checks, out)
+        return out
 
 
 class KeyTable:
     """States of keys, found by their two hashes; a key that is not there has state 0."""
 
     def __init__(self) -> None:
-        self._used, self._bits = 0, 6
-        self._make()
+        self._used = 0
+        self._make(6)
 
     def __len__(self) -> int:
         return self._used
 
-    def states(self, hashes: Int64s, checks: Int64s) -> States:
+    def states(self, hashes: Int64s, checks: Int64s) -> npt.NDArray[np.int8]:
         """The states of keys."""
         out = np.zeros(len(hashes), np.int8)
         if self._used:
-            closing.states_of(*self._table, hashes, checks, out)
+            closing.states_of(*self._arrays, 64 - self._bits, hashes, checks, out)
         return out
 
     def put(self, hashes: Int64s, checks: Int64s, state: int) -> int:
         """Enter keys with a state; how many had another before."""
         most = 2 * (self._used + len(hashes))
         if most > 1 << self._bits:
-            old = self._hashes, self._checks, self._states
-            self._bits = most.bit_length() + 1
-            self._make()
-            closing.move(*old, *self._table)
-        new, changed = closing.set_states(*self._table, hashes, checks, np.int8(state))
+            entered = {known: self.having(known) for known in (closing.CLOSED, closing.FORGOTTEN)}
+            self._make(most.bit_length() + 1)
+            for known, keys in entered.items():
+                closing.set_states(*self._arrays, 64 - self._bits, *keys, np.int8(known))
+        shift = 64 - self._bits
+        new, changed = closing.set_states(*self._arrays, shift, hashes, checks, np.int8(state))
         self._used += new
         return int(changed)
 
     def having(self, state: int) -> tuple[Int64s, Int64s]:
         """The keys of a state."""
-        these = self._states == state
-        return self._hashes[these], self._checks[these]
+        hashes, checks, states = self._arrays
+        return hashes[states == state], checks[states == state]
 
-    def _make(self) -> None:
-        size = 1 << self._bits
-        self._hashes, self._checks = np.empty(size, np.int64), np.empty(size, np.int64)
-        self._states = np.zeros(size, np.int8)
-
-    @property
-    def _table(self) -> tuple[Int64s, Int64s, States, int]:
-        return self._hashes, self._checks, self._states, 64 - self._bits
+    def _make(self, bits: int) -> None:
+        self._bits, size = bits, 1 << bits
+        self._arrays = np.empty(size, np.int64), np.empty(size, np.int64), np.zeros(size, np.int8)

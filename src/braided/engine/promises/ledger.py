@@ -7,6 +7,7 @@ it is noticed. Of keys that are done only a number are remembered: neighbours ta
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -14,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from braided.engine.intake import Arrival, Intake
-from braided.engine.promises.broken import broken_promise
 from braided.engine.promises.closed_keys import ClosedKeys
 from braided.engine.sides.keys import KeyFormat, Keys, concat_keys
+from braided.engine.sides.side import Rows
 from braided.engine.watermark import NONE_US
 from braided.policies.arrays import Bools, Int64s
 from braided.query.bounds import INFINITE_US
-from braided.query.errors import InvalidType
+from braided.query.errors import BrokenPromise, InvalidType
 from braided.query.join_query import JoinQuery
+from braided.query.stream import Stream
 
 _MOST_DONE = _MOST_ANNOUNCED = 1 << 16
+_NO_KEYS = Keys(np.empty(0, np.int64))
 
 
 class Ledger:
@@ -34,15 +37,18 @@ class Ledger:
         retention_us = max(query.bounds.retention_us(i) for i in range(len(query.streams)))
         self._age_us = None if retention_us >= INFINITE_US else retention_us
         self._aged_us: int | None = None  # where the watermark was when keys were last aged
-        self.closed = [self.no_keys() for _ in query.streams]
-        self._open: list[Keys | None] = [None] * len(query.streams)  # of clustered streams: the latest keys
-        self.done = self.no_keys()
-        self.announced = self.no_keys()  # where rows expire, the latest ones; else those that are not done
-        if query.emit_punctuations:
-            self._check_values()
+        self.closed = [self._no_keys() for _ in query.streams]
+        self._open = [_NO_KEYS] * len(query.streams)  # of clustered streams: the latest keys
+        self.done = self._no_keys()
+        self.announced = self._no_keys()  # where rows expire, the latest ones; else those that are not done
+        for stream in query.streams if query.emit_punctuations and not keys.exact else ():
+            if stream.arrival != "any":
+                raise InvalidType(
+                    f"stream {stream.name!r}: emit_punctuations=True with arrival={stream.arrival!r} needs a "
+                    "key of one number, date or time column; leave one of them out"
+                )
 
-    def no_keys(self) -> ClosedKeys:
-        """An empty set of keys."""
+    def _no_keys(self) -> ClosedKeys:
         return ClosedKeys(self.keys, ages=self._age_us is not None)
 
     @property
@@ -52,27 +58,24 @@ class Ledger:
 
     def known(self, keys: KeyFormat) -> Ledger:
         """The same, with more known of the types of keys."""
-        if keys == self.keys:
-            return self
-        later = Ledger(self._query, keys)
+        later = copy.copy(self)
+        later.keys, later._open = keys, list(self._open)
         later.closed = [closed.known(keys) for closed in self.closed]
         later.announced, later.done = self.announced.known(keys), self.done.known(keys)
-        later._open, later._aged_us = list(self._open), self._aged_us
         return later
 
     def check(self, i: int, arrival: Arrival, intake: Intake) -> Arrival:
         """An arrival with its keys, without rows that break a promise; or the first such row raises."""
-        keys = intake.keys_of(arrival.rows)
+        stream, keys = self._query.streams[i], intake.keys_of(arrival.rows)
         first = keys.first_ones()
-        broken = self._broken(i, keys, first)
-        if broken is not None:
+        repeated = ~first & stream.unique
+        if stream.promises and (repeated.any() or self.is_closed(i, keys.pick(first)).any()):
+            broken = repeated | self.is_closed(i, keys)
             if self._query.tuning.on_violation == "raise":
-                row = int(np.flatnonzero(broken)[0])
-                raise broken_promise(self._query.streams[i], self.closed[i], self.keys, arrival, row)
+                raise _broken_promise(stream, self.closed[i], self.keys, arrival.rows, int(broken.argmax()))
             first &= ~broken
-            arrival = dataclasses.replace(
-                arrival, rows=arrival.rows.pick(~broken), violations=int(broken.sum())
-            )
+            rows = arrival.rows.pick(~broken)
+            arrival = dataclasses.replace(arrival, rows=rows, violations=int(broken.sum()))
         return dataclasses.replace(arrival, keys=keys.pick(first))
 
     def is_closed(self, i: int, keys: Keys) -> Bools:
@@ -84,25 +87,26 @@ class Ledger:
         return np.array([closed.contains(keys) for closed in self.closed]) | self.done.contains(keys)
 
     def close(self, i: int, arrival: Arrival, keys: Keys) -> tuple[list[Keys], int]:
-        """Close what one stream's part of a batch closes, but for unique keys.
+        """Close what one stream's part of a batch closes.
 
-        The keys that were closed one by one, and how many closed ranges.
+        The keys that were closed one by one, besides unique ones, and how many closed ranges.
         """
         stream, closed = self._query.streams[i], self.closed[i]
-        over = [arrival.punctuated] if arrival.punctuated is not None else []
-        moves = 0
+        if stream.unique:
+            closed.add(keys)  # none is done: it would have broken a promise
+        over, moves = [arrival.punctuated or _NO_KEYS], 0
         if stream.arrival in ("ordered", "descending") and self.keys.ordered:
             if len(keys):
                 ranks = self.keys.ranks(keys.hashes)
                 if stream.arrival == "ordered":
-                    closed.close_upto(int(ranks.max()) - 1)
+                    closed.close_ranges(upto=int(ranks.max()) - 1)
                 else:
-                    closed.close_since(int(ranks.min()) + 1)
+                    closed.close_ranges(since=int(ranks.min()) + 1)
                 moves += len(keys)
         elif stream.arrival != "any":
-            over += self._clusters(i, keys, whole=arrival.brought and arrival.whole)
+            over.append(self._clusters(i, keys, whole=arrival.brought and arrival.whole))
         if arrival.upto is not None:
-            closed.close_upto(int(self.keys.ranks(np.array([arrival.upto]))[0]))
+            closed.close_ranges(upto=int(self.keys.ranks(np.array([arrival.upto]))[0]))
             moves += max(1, arrival.punctuations)  # only one engine of several counts them
         new = [part for keys_over in over if len(part := keys_over.pick(~self.done.contains(keys_over)))]
         for part in new:
@@ -112,15 +116,14 @@ class Ledger:
     def announce(self, keys: Keys) -> None:
         """The output is told of some keys; what is repeated is told once, as far as it is remembered."""
         self.announced.add(keys)
-        if self._age_us is not None and self.announced.young > _MOST_ANNOUNCED:
-            self.announced.age()
+        self.announced.age(_MOST_ANNOUNCED)  # only where rows expire: no key is young elsewhere
 
     def finish(self, keys: Keys) -> None:
         """All streams are closed for some keys."""
         for known in self.closed if self._age_us is not None else (*self.closed, self.announced):
             known.forget(keys)
         if len(self.done) > _MOST_DONE:
-            self.done = self.no_keys()
+            self.done = self._no_keys()
         self.done.add(keys)
 
     def age(self, watermark_us: int) -> None:
@@ -139,12 +142,9 @@ class Ledger:
     def save(self, arrays: dict[str, Int64s]) -> dict[str, Any]:
         """As plain numbers, and arrays by name."""
         for i, opened in enumerate(self._open):
-            if opened is not None:
-                put_keys(arrays, f"{i}/open", opened)
-        return {
-            "aged_us": self._aged_us,
-            "sets": {name: keys.save(name, arrays) for name, keys in self._sets().items()},
-        }
+            put_keys(arrays, f"{i}/open", [opened])
+        sets = {name: keys.save(name, arrays) for name, keys in self._sets().items()}
+        return {"aged_us": self._aged_us, "sets": sets}
 
     def load(self, numbers: Mapping[str, Any], arrays: Mapping[str, Int64s]) -> None:
         """Go on from what was saved."""
@@ -153,61 +153,61 @@ class Ledger:
         for name, keys in self._sets().items():
             keys.load(name, numbers["sets"][name], arrays)
 
-    def get_keys(self, arrays: Mapping[str, Int64s], name: str) -> Keys | None:
-        """Keys that `put_keys` wrote."""
-        if f"{name}/a" not in arrays:
-            return None
-        return Keys(arrays[f"{name}/a"], None if self.keys.exact else arrays[f"{name}/b"])
+    def get_keys(self, arrays: Mapping[str, Int64s], name: str) -> Keys:
+        """Keys that `put_keys` wrote, if it did."""
+        hashes, checks = (arrays.get(f"{name}/{part}", _NO_KEYS.hashes) for part in "ab")
+        return Keys(hashes, None if self.keys.exact else checks)
 
     # parts of the above
 
     def _sets(self) -> dict[str, ClosedKeys]:
         """All sets of keys, by the names that they are saved under."""
-        return {
-            "done": self.done,
-            "announced": self.announced,
-            **{str(i): c for i, c in enumerate(self.closed)},
-        }
+        sets = {"done": self.done, "announced": self.announced}
+        return sets | {str(i): closed for i, closed in enumerate(self.closed)}
 
-    def _check_values(self) -> None:
-        for stream in self._query.streams:
-            if stream.arrival != "any" and not self.keys.exact:
-                raise InvalidType(
-                    f"stream {stream.name!r}: emit_punctuations=True with arrival={stream.arrival!r} needs a "
-                    "key of one number, date or time column; leave one of them out"
-                )
-
-    def _broken(self, i: int, keys: Keys, first: Bools) -> Bools | None:
-        """Which rows of a stream, by their keys, must not come; None if none."""
-        stream = self._query.streams[i]
-        if not stream.promises or not len(keys):
-            return None
-        doubled = stream.unique and not first.all()
-        if not doubled and not self.is_closed(i, keys.pick(first)).any():
-            return None
-        broken = self.is_closed(i, keys)
-        return broken | ~first if doubled else broken
-
-    def _clusters(self, i: int, keys: Keys, *, whole: bool) -> list[Keys]:
+    def _clusters(self, i: int, keys: Keys, *, whole: bool) -> Keys:
         """Keys whose rows are over: of the latest batch with rows, and not of this one.
 
         A batch of which rows could not be taken tells nothing: they may have had any key.
         """
         opened = self._open[i]
         if not whole:
-            if len(keys):
-                self._open[i] = keys if opened is None else concat_keys([opened, keys])
-            return []
+            self._open[i] = concat_keys([opened, keys])
+            return _NO_KEYS
         self._open[i] = keys
-        return [] if opened is None else [opened.pick(opened.first_ones() & ~_among(opened, keys))]
+        return opened.pick(concat_keys([keys, opened]).first_ones()[len(keys) :])
 
 
-def put_keys(arrays: dict[str, Int64s], name: str, keys: Keys) -> None:
-    """Add keys to arrays under a name."""
-    arrays[f"{name}/a"], arrays[f"{name}/b"] = keys.words
+def put_keys(arrays: dict[str, Int64s], name: str, parts: list[Keys]) -> None:
+    """Add keys, if there are any, to arrays under a name."""
+    if any(map(len, parts)):
+        arrays[f"{name}/a"], arrays[f"{name}/b"] = concat_keys(parts).words
 
 
-def _among(keys: Keys, others: Keys) -> Bools:
-    """Which keys are among others."""
-    first = concat_keys([others, keys]).first_ones()
-    return ~first[len(others) :]
+def _broken_promise(
+    stream: Stream, closed: ClosedKeys, keys: KeyFormat, rows: Rows, row: int
+) -> BrokenPromise:
+    """Say which promise of a stream a row breaks."""
+    values = tuple(rows.batch.column(column)[row].as_py() for column in stream.key_columns)
+    below = above = False
+    if keys.ordered:
+        (rank,) = keys.ranks(rows.hashes[row : row + 1]).tolist()
+        below, above = rank <= closed.upto, rank >= closed.since
+    if below and stream.arrival == "ordered":
+        promise = "arrival='ordered' says that no key comes below an earlier batch's"
+    elif above and stream.arrival == "descending":
+        promise = "arrival='descending' says that no key comes above an earlier batch's"
+    elif below and stream.upto is not None:
+        promise = f"a punctuation had closed all keys up to a larger {stream.upto}"
+    elif stream.unique:
+        promise = "unique=True says that no key comes twice, and this one did"
+    elif stream.punctuation is not None:
+        also = "" if stream.arrival == "any" else " or the end of its cluster"
+        promise = f"a punctuation{also} had said that no more of them would come"
+    else:
+        promise = f"arrival={stream.arrival!r} says that rows of a key come together, and its rows were over"
+    return BrokenPromise(
+        f"stream {stream.name!r}: a row with key {(values[0] if len(values) == 1 else values)!r} came, but "
+        f"{promise}; mend the source or leave the promise out, or count such rows and leave them out with "
+        "bd.Tuning(on_violation='count')"
+    )

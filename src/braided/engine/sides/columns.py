@@ -102,7 +102,7 @@ class Columns:
 
     def held(self, name: str) -> Array:
         """Return the values of all rows held."""
-        return self.arrays[name][self.first - self.base : self.count - self.base]
+        return self.between(name, self.first, self.count)
 
     def between(self, name: str, start: int, stop: int) -> Array:
         """Return the values of the rows from one position up to another."""
@@ -131,16 +131,14 @@ class Columns:
         self._lately = max(self._lately, self.count - self.first)
 
     def crowded(self, rows: int) -> bool:
-        """Whether this many more rows would make the arrays grow."""
+        """Return whether this many more rows would make the arrays grow."""
         return self.rows + rows > self.room
 
     def make_room(self, rows: int) -> None:
         """Grow the arrays for new rows, or move what they hold to the front; positions stay."""
-        if self.count - self.base + rows <= self.room:
-            return
         if self.crowded(rows):
             self._resize(self.rows + rows)
-        else:
+        elif self.count - self.base + rows > self.room:
             self._move_to_front()
 
     def give_back(self) -> bool:
@@ -153,11 +151,11 @@ class Columns:
 
     def keep(self, places: Int64s) -> None:
         """Keep only some rows, by place among those held, at positions from 0 on."""
-        here, rows = slice(self.first - self.base, self.count - self.base), len(places)
+        rows = len(places)
         arrays = self._new(max(rows, 2 * self.room // 5))  # half the room: the next batch needs some of it
         for name, array in arrays.items():
             # mode "raise" would copy first
-            np.take(self.arrays[name][here], places, axis=0, out=array[:rows], mode="clip")
+            np.take(self.held(name), places, axis=0, out=array[:rows], mode="clip")
         self.adopt(arrays)
         self.base, self.first, self.count = 0, 0, rows
 
@@ -178,10 +176,9 @@ class Columns:
         return {c.name: (self.allocate if c.mapped else in_memory)(c.name, size, c.dtype) for c in columns}
 
     def _resize(self, rows: int) -> None:
-        here = slice(self.first - self.base, self.count - self.base)
         arrays = self._new(rows)
         for name, array in arrays.items():
-            array[: self.rows] = self.arrays[name][here]
+            array[: self.rows] = self.held(name)
         self.adopt(arrays)
         self.base = self.first
 

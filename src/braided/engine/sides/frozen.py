@@ -15,8 +15,8 @@ _OF_SIDE = ("newest", "fell", "since_scan", "gone_rows")
 
 def frozen(side: SideState) -> dict[str, int]:
     """Return the numbers that are not in the arrays or the payload, by name."""
-    numbers = {**save_fields(side.columns, _OF_COLUMNS), **save_fields(side, _OF_SIDE)}
-    return {**numbers, "scanned": side.index.scanned}
+    numbers = save_fields(side.columns, _OF_COLUMNS) | save_fields(side, _OF_SIDE)
+    return numbers | {"scanned": side.index.scanned}
 
 
 def arrays_of(side: SideState) -> dict[str, Array]:
@@ -38,4 +38,4 @@ def thaw(
     load_fields(side, _OF_SIDE, numbers)
     side.index.scanned = bool(numbers["scanned"])
     adopt(side, arrays)
-    side.payload.undo(tuple(chunks))
+    side.payload.chunks = tuple(chunks)

@@ -10,29 +10,29 @@ from braided.policies.arrays import Bools, Int32s, Int64s
 
 
 def group_of(hashes: Int64s, bits: int) -> Int64s:
-    """The partition groups of hashes: their highest bits, like slots of the index."""
+    """Return the partition groups of hashes: their highest bits, like slots of the index."""
     return (hashes.view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
 
 
 def by_group(groups: Int64s) -> Int64s:
-    """The order of rows by their partition groups; short numbers are sorted by counting."""
+    """Return the order of rows by their partition groups; short numbers are sorted by counting."""
     return np.argsort(groups.astype(np.uint16), kind="stable")
 
 
 def groups_at(side: SideState, positions: Int32s, bits: int) -> Int64s:
-    """The partition groups of some rows."""
+    """Return the partition groups of some rows."""
     hashes = side.columns.at("hash", positions)
     return group_of(turned(hashes, 64 - side.turned) if side.turned else hashes, bits)
 
 
 def rows_by_group(side: SideState, bits: int) -> Int64s:
-    """How many rows that may be found are in each of the `1 << bits` partition groups."""
+    """Count the rows that a probe may find in each of the `1 << bits` partition groups."""
     groups = group_of(side.columns.held("hash"), bits)
     return np.bincount(groups[_findable(side)], minlength=1 << bits)
 
 
 def in_groups(side: SideState, chosen: Bools) -> Rows:
-    """The rows of some groups, ordered by group."""
+    """Return the rows of some groups, ordered by group."""
     positions, groups = _of_groups(side, chosen)
     positions = positions[by_group(groups)]
     c, payload = side.columns, side.payload
@@ -45,7 +45,7 @@ def in_groups(side: SideState, chosen: Bools) -> Rows:
 
 
 def ordered_by_group(rows: Rows, bits: int) -> tuple[Rows, list[int], Int64s]:
-    """Rows ordered by group, the groups there are, and where each of them begins, and the end."""
+    """Order rows by group; return them, the groups there are, and where each begins, and the end."""
     groups = group_of(rows.hashes, bits)
     if (np.diff(groups) < 0).any():
         order = by_group(groups)
@@ -63,13 +63,13 @@ _ADDED = {"checks": "check", "ends": "ends", "born": "born"}
 
 
 def _of_groups(side: SideState, chosen: Bools) -> tuple[Int64s, Int64s]:
-    """Positions and groups of the rows that may be found, of some groups."""
+    """Return positions and groups of the rows of some groups that a probe may find."""
     groups = group_of(side.columns.held("hash"), (len(chosen) - 1).bit_length())
     places = np.flatnonzero(chosen[groups] & _findable(side))
     return places + side.first, groups[places]
 
 
 def _findable(side: SideState) -> Bools:
-    """Which rows held have a key, and have not been purged or flushed."""
+    """Return which rows held have a key, and have not been purged or flushed."""
     linked = side.index.linked()
     return linked & ~side.columns.held("gone") if side.gone_rows else linked

@@ -6,6 +6,8 @@ less; its rows keep their mark of being linked, so that the index can be built w
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,17 +30,21 @@ class Index:
         self.head, self.address = head, head.ctypes.data
         self.shift = 64 - (len(head) - 1).bit_length()
 
+    @property
+    def _chains(self) -> tuple[Any, ...]:
+        """The arrays and numbers that all kernels of the index work on."""
+        arrays = self._columns.arrays
+        return arrays["hash"], arrays["link"], self.head, self.shift, self._columns.base
+
     def insert(self, start: int, stop: int) -> None:
         """Link rows."""
         if not self.scanned:
-            arrays, base = self._columns.arrays, self._columns.base
-            chains.insert(arrays["hash"], arrays["link"], self.head, self.shift, base, start, stop)
+            chains.insert(*self._chains, start, stop)
 
     def undo(self, start: int, stop: int) -> None:
         """Unlink the newest rows."""
-        c = self._columns
         if not self.scanned:
-            chains.undo(c["hash"], c["link"], self.head, self.shift, c.base, start, stop)
+            chains.undo(*self._chains, start, stop)
 
     def scan(self, scanned: bool) -> None:
         """Do without an index from now on, or build one; between batches."""
@@ -64,14 +70,11 @@ class Index:
         if self.scanned:
             c["link"][positions - c.base] = chains.UNLINKED
         else:
-            chains.unlink(
-                c["hash"], c["link"], self.head, self.shift, c.base, c.first, c["gone"], positions
-            )  # fmt: skip
+            chains.unlink(*self._chains, c.first, c["gone"], positions)
 
     def linked(self) -> Bools:
-        """Which of the rows held have a key."""
-        linked: Bools = self._columns.held("link") != chains.UNLINKED
-        return linked
+        """Return which of the rows held have a key."""
+        return np.asarray(self._columns.held("link") != chains.UNLINKED)
 
     def by_key(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int]:
         """Return links, slots and shift by which rows are found; those of a scanned side are made for it."""

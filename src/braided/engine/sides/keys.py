@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,91 +26,79 @@ _CHECK_SEED = 0x5DEECE66D
 
 @dataclass(frozen=True)
 class KeyFormat:
-    """How the key columns of all streams of a query are read: one kind per column."""
+    """How the key columns of all streams of a query are read: one type per column, which all are cast to."""
 
-    kinds: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
 
     @property
     def exact(self) -> bool:
         """Whether equal hashes mean equal keys; without a key all rows are equal."""
-        return not self.kinds or (len(self.kinds) == 1 and not _of_bytes(self.kinds[0]))
-
-    def hashes(self, columns: Sequence[pa.Array], rows: int) -> Int64s:
-        """One hash per row; null keys get one too, to be left out by the caller."""
-        if not self.kinds:
-            return np.zeros(rows, np.int64)
-        if self.exact:
-            words = _words(columns[0], self.kinds[0], 0)
-            out = np.empty(len(words), np.int64)
-            hashing.hash_words(words, out)
-            return out
-        return self._folded(columns, 0) & _COLLISION_MASK
+        return not self.types or (len(self.types) == 1 and not _of_bytes(self.types[0]))
 
     @property
     def ordered(self) -> bool:
         """Whether keys are numbers or times, so that one is below another."""
-        return self.exact and bool(self.kinds)
+        return self.exact and bool(self.types)
+
+    def hashes(self, columns: Sequence[pa.Array], rows: int) -> Int64s:
+        """Hash each row; null keys get a hash too, to be left out by the caller."""
+        if not self.types:
+            return np.zeros(rows, np.int64)
+        if not self.exact:
+            return self._folded(columns, 0) & _COLLISION_MASK
+        return np.asarray(hashing.hash_words(_words(columns[0], self.types[0], 0)))
 
     def ranks(self, hashes: Int64s) -> Int64s:
         """Whole numbers in the order of the keys that have these hashes; of ordered keys only."""
-        return self._turned(_unhashed(hashes))
+        return self._turned(hashing.unhash_words(hashes))
 
     def hashes_of_ranks(self, ranks: Int64s) -> Int64s:
-        """What `ranks` undoes."""
-        out = np.empty(len(ranks), np.int64)
-        hashing.hash_words(self._turned(ranks), out)
-        return out
+        """Undo `ranks`."""
+        return np.asarray(hashing.hash_words(self._turned(ranks)))
 
     def largest(self, hashes: Int64s) -> int:
-        """The hash of the largest key among those that have these hashes; of ordered keys only."""
+        """Return the hash of the largest key among those that have these hashes; of ordered keys only."""
         return int(hashes[np.argmax(self.ranks(hashes))])
 
     def _turned(self, words: Int64s) -> Int64s:
         """From words to ranks, and back."""
-        kind = self.kinds[0]
-        if kind == "unsigned":
+        if self.types[0] == pa.uint64():
             return words ^ np.int64(-1 << 63)
-        if kind in _FLOATS:  # negative ones fall as their bits rise
+        if pa.types.is_floating(self.types[0]):  # negative ones fall as their bits rise
             return np.where(words < 0, words ^ np.int64((1 << 63) - 1), words)
         return words
 
     def values(self, hashes: Int64s) -> pa.Array:
-        """The keys that have these hashes; of ordered keys only."""
-        words, kind = _unhashed(hashes), self.kinds[0]
-        if kind in ("signed", "small unsigned"):
-            return pa.array(words)
-        if kind == "unsigned":
-            return pa.array(words.view(np.uint64))
-        if kind == "bool":
-            return pa.array(words.astype(np.bool_))
-        if kind in _FLOATS:
+        """Return the keys that have these hashes; of ordered keys only."""
+        words, type_ = hashing.unhash_words(hashes), self.types[0]
+        if pa.types.is_floating(type_):
             return pa.array(words.view(np.float64))
-        type_ = _temporal(kind)
+        if pa.types.is_boolean(type_):
+            return pa.array(words.astype(np.bool_))
         return pa.array(words.astype(np.int32) if type_.bit_width == 32 else words).view(type_)
 
     def comparable(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """Key columns in types that those of all streams share."""
-        return [_shared(column, kind) for column, kind in zip(columns, self.kinds, strict=True)]
+        return [_cast(column, type_) for column, type_ in zip(columns, self.types, strict=True)]
 
     def checks(self, columns: Sequence[pa.Array]) -> Int64s:
-        """A second, independent hash, for counting by key (128 bits in all)."""
+        """Return a second, independent hash, for counting by key (128 bits in all)."""
         return self._folded(columns, _CHECK_SEED)
 
     def equal(self, left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
-        """Whether the keys are equal by value, row by row."""
+        """Return whether the keys are equal by value, row by row."""
         same = np.ones(len(left[0]), np.bool_)
-        for kind, a, b in zip(self.kinds, left, right, strict=True):
-            if _of_bytes(kind):
-                equal = pc.equal(_plain(a), _plain(b))
-                same &= np.asarray(equal.fill_null(False).to_numpy(zero_copy_only=False))
+        for type_, a, b in zip(self.types, left, right, strict=True):
+            if _of_bytes(type_):
+                same &= np.asarray(pc.equal(_cast(a, type_), _cast(b, type_)).fill_null(False))
             else:
-                same &= _words(a, kind, 0) == _words(b, kind, 0)
+                same &= _words(a, type_, 0) == _words(b, type_, 0)
         return same
 
     def _folded(self, columns: Sequence[pa.Array], seed: int) -> Int64s:
         out = np.full(len(columns[0]), seed, np.int64)
-        for kind, column in zip(self.kinds, columns, strict=True):
-            hashing.fold_words(_words(column, kind, seed), out)
+        for type_, column in zip(self.types, columns, strict=True):
+            hashing.fold_words(_words(column, type_, seed), out)
         return out
 
 
@@ -135,14 +122,13 @@ class Keys:
         return self.hashes, self.hashes if self.checks is None else self.checks
 
     def pick(self, chosen: Bools) -> Keys:
-        """Some of them."""
+        """Return some of them."""
         checks = None if self.checks is None else self.checks[chosen]
-        if self.values is None:
-            return Keys(self.hashes[chosen], checks)
-        return Keys(self.hashes[chosen], checks, tuple(v.filter(pa.array(chosen)) for v in self.values))
+        values = None if self.values is None else tuple(v.filter(pa.array(chosen)) for v in self.values)
+        return Keys(self.hashes[chosen], checks, values)
 
     def first_ones(self) -> Bools:
-        """Which of them did not come before among them."""
+        """Return which of them did not come before among them."""
         out = np.empty(len(self), np.bool_)
         bits = max(6, (2 * len(self)).bit_length())
         closing.first_ones(*self.words, np.full(1 << bits, -1, np.int32), 64 - bits, out)
@@ -150,7 +136,7 @@ class Keys:
 
 
 def concat_keys(parts: list[Keys]) -> Keys:
-    """All keys of some lists; at least one."""
+    """Put lists of keys together; there is at least one."""
     if len(parts) == 1:
         return parts[0]
     checks = [k.checks for k in parts if k.checks is not None]
@@ -163,149 +149,105 @@ def concat_keys(parts: list[Keys]) -> Keys:
 
 
 def key_format(places: Sequence[Sequence[tuple[str, pa.DataType]]]) -> KeyFormat:
-    """The format that key columns share: for each place of the key the columns there, by name and type.
+    """Return the format that key columns share: for each place of the key its columns, by name and type.
 
     Types that cannot meet raise.
     """
-    return KeyFormat(tuple(_common_kind(columns) for columns in places))
+    return KeyFormat(tuple(_common_type(columns) for columns in places))
 
 
 def content_hashes(batch: pa.RecordBatch) -> Int64s:
-    """One hash per row over all columns; equal rows get equal hashes. For few rows: it takes time."""
+    """Hash each row over all columns; equal rows get equal hashes. For few rows: it takes time."""
     out = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
-        kind = _kind(column.type)
-        if kind is None:  # lists, structs, maps
-            column, kind = pa.array([repr(v) for v in column.to_pylist()], pa.large_string()), "text"
-        valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-        hashing.fold_words(np.where(valid, _words(column, kind, 0), 0), out)
+        type_ = _common_type([("", column.type)])
+        if type_ is None:  # lists, structs, maps
+            type_ = pa.large_string()
+            column = pa.array([repr(v) for v in column.to_pylist()], type_)
+        valid = np.asarray(column.is_valid())
+        hashing.fold_words(np.where(valid, _words(column, type_, 0), 0), out)
         hashing.fold_words(valid.astype(np.int64), out)
     return out
 
 
 def valid_keys(columns: Sequence[pa.Array]) -> Bools | None:
-    """Which rows have no null in their key, given its columns as they are stored; None if all."""
-    valid: Bools | None = None
-    for column in columns:
-        if column.null_count:
-            here = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-            valid = here if valid is None else valid & here
-    return valid
+    """Return which rows have no null in their key, given its columns as they are stored; None if all."""
+    valid = [np.asarray(column.is_valid()) for column in columns if column.null_count]
+    return np.logical_and.reduce(valid) if valid else None
 
 
 def check_key_type(stream: Stream, column: str, type_: pa.DataType) -> None:
     """Raise for a type that cannot be a key."""
-    if _kind(type_) is None:
+    if _key_type(type_) is None:
         raise InvalidType(
             f"stream {stream.name!r}: key column {column!r} has type {type_}; a key must be an "
             "integer, float, decimal, boolean, text, binary, date, time or timestamp column"
         )
 
 
-def _common_kind(columns: Sequence[tuple[str, pa.DataType]]) -> str:
-    kinds = [_kind(t) for _, t in columns]
-    unique = set(kinds)
-    if len(unique) == 1:
-        return str(kinds[0])
-    if unique == {"signed", "small unsigned"}:
-        return "signed"
-    if unique == {"unsigned", "small unsigned"}:
-        return "unsigned"
+def _common_type(columns: Sequence[tuple[str, pa.DataType]]) -> pa.DataType | None:
+    """Return the type that key columns are cast to; short unsigned integers fit into both wide types."""
+    types = {_key_type(type_) for _, type_ in columns}
+    if types in ({_SMALL}, {_SMALL, pa.int64()}):
+        return pa.int64()
+    if types == {_SMALL, pa.uint64()}:
+        return pa.uint64()
+    if len(types) == 1:
+        return types.pop()
     described = ", ".join(f"{name} is {type_}" for name, type_ in columns)
     raise InvalidType(f"key types must match (integer widths may differ): {described}; cast one")
 
 
-_FIXED = "fixed bytes"
-_FLOATS = ("halffloat", "float", "double")
-
-
-def _of_bytes(kind: str) -> bool:
-    return kind in ("text", "binary") or kind.startswith(_FIXED)
-
-
-_KINDS = (
-    (pa.types.is_signed_integer, "signed"),
-    (pa.types.is_uint64, "unsigned"),
-    (pa.types.is_unsigned_integer, "small unsigned"),
-    (pa.types.is_string, "text"),
-    (pa.types.is_large_string, "text"),
-    (pa.types.is_binary, "binary"),
-    (pa.types.is_large_binary, "binary"),
+_SMALL = pa.uint32()
+_WIDEST = (
+    (pa.types.is_signed_integer, pa.int64()),
+    (pa.types.is_uint64, pa.uint64()),
+    (pa.types.is_unsigned_integer, _SMALL),
+    (pa.types.is_string, pa.large_string()),
+    (pa.types.is_binary, pa.large_binary()),
 )
 
 
-def _kind(type_: pa.DataType) -> str | None:
+def _key_type(type_: pa.DataType) -> pa.DataType | None:
+    """Return the widest type of those that can meet this one; None if it cannot be a key."""
     t, type_ = pa.types, storable_type(type_)
-    for belongs, kind in _KINDS:
+    for belongs, widest in _WIDEST:
         if belongs(type_):
-            return kind
-    if t.is_fixed_size_binary(type_) or t.is_decimal(type_):
-        return f"{_FIXED} {type_}"
-    if t.is_boolean(type_) or t.is_floating(type_) or (t.is_temporal(type_) and type_.bit_width <= 64):
-        return str(type_)
-    return None
+            return widest
+    number = t.is_boolean(type_) or t.is_floating(type_) or (t.is_temporal(type_) and type_.bit_width <= 64)
+    return type_ if number or _of_bytes(type_) else None
 
 
-def _shared(column: pa.Array, kind: str) -> pa.Array:
-    column = _plain(column)
-    if kind in ("signed", "small unsigned"):
-        return column.cast(pa.int64())
-    return column.cast(pa.uint64()) if kind == "unsigned" else column
+def _of_bytes(type_: pa.DataType) -> bool:
+    """Return whether keys of a type in its widest form are byte strings."""
+    t = pa.types
+    fixed = t.is_fixed_size_binary(type_) or t.is_decimal(type_)
+    return bool(fixed or t.is_large_string(type_) or t.is_large_binary(type_))
 
 
-def _temporal(kind: str) -> pa.DataType:
-    """The type that `str` made this of."""
-    name, _, zone = kind.removesuffix("]").partition(", tz=")
-    type_ = pa.type_for_alias(f"{name}]")
-    return pa.timestamp(type_.unit, zone) if zone else type_
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Decode a column and cast it to the type of a key format: comparable whatever its encoding was."""
+    return to_storable(column).cast(type_)
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    """Text and binary in their large form, decoded: comparable whatever the encoding was."""
-    column = to_storable(column)
-    if pa.types.is_string(column.type):
-        return column.cast(pa.large_string())
-    return column.cast(pa.large_binary()) if pa.types.is_binary(column.type) else column
-
-
-def _words(column: pa.Array, kind: str, seed: int) -> Int64s:
-    """The column as 64-bit words, equal for equal values."""
-    column = _plain(column)
-    if kind in ("text", "binary"):
-        _, offsets, data = column.buffers()
-        where = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        return _hashed(where, data, seed)
-    type_ = column.type
-    if kind.startswith(_FIXED):
-        width = type_.bit_width // 8
-        where = (np.arange(len(column) + 1, dtype=np.int64) + column.offset) * width
-        return _hashed(where, column.buffers()[1], seed)
+def _words(column: pa.Array, type_: pa.DataType, seed: int) -> Int64s:
+    """Return the column as 64-bit words, equal for equal values."""
+    column = _cast(column, type_)
     if pa.types.is_floating(type_):
-        return _float_words(column)
-    if pa.types.is_boolean(type_) or pa.types.is_integer(type_):
-        column = column.cast(pa.uint64() if kind == "unsigned" else pa.int64())
-    elif type_.bit_width == 32:
+        numbers = np.asarray(column.cast(pa.float64()).fill_null(0.0)) + 0.0  # turns -0.0 into 0.0
+        numbers[np.isnan(numbers)] = np.nan
+        return numbers.view(np.int64)
+    if pa.types.is_boolean(type_):
+        column = column.cast(pa.int64())
+    elif not _of_bytes(type_) and type_.bit_width == 32:
         column = column.view(pa.int32()).cast(pa.int64())
-    _, data = column.buffers()
-    start = column.offset
-    return np.frombuffer(data or bytes(8 * (start + len(column))), np.int64)[start : start + len(column)]
-
-
-def _unhashed(hashes: Int64s) -> Int64s:
-    words = np.empty(len(hashes), np.int64)
-    hashing.unhash_words(hashes, words)
-    return words
-
-
-def _hashed(where: Int64s, data: Any, seed: int) -> Int64s:
-    out = np.empty(len(where) - 1, np.int64)
-    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    hashing.hash_bytes(where, raw, seed, out)
-    return out
-
-
-def _float_words(column: pa.Array) -> Int64s:
-    numbers = np.asarray(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))
-    plain = numbers + 0.0  # turns -0.0 into 0.0
-    plain[np.isnan(plain)] = np.nan
-    return plain.view(np.int64)
+    start, stop = column.offset, column.offset + len(column)
+    _, words, *texts = column.buffers()
+    if not _of_bytes(type_):
+        return np.frombuffer(words or bytes(8 * stop), np.int64)[start:stop]
+    if texts:
+        places, data = np.frombuffer(words, np.int64)[start : stop + 1], texts[0]
+    else:
+        places, data = np.arange(start, stop + 1) * (type_.bit_width // 8), words
+    raw = np.frombuffer(data if data is not None and data.size else bytes(1), np.uint8)
+    return np.asarray(hashing.hash_bytes(places, raw, seed))

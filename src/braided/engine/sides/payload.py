@@ -8,10 +8,9 @@ Small chunks are merged as they come, so that tiny batches do not make many chun
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +23,8 @@ Places: TypeAlias = npt.NDArray[np.int32]
 _SMALL_BYTES = 1 << 15  # a chunk no larger may keep its dead rows
 _MANY_ROWS = 8_192
 MERGED_ROWS = 65_536
-_MOST_BYTES = (1 << 31) - 1  # of an array with 32-bit offsets
-_GATHERS: dict[int, Any] = {  # by bytes of a value, where it is less than a word
-    1: (gather.gather_1_byte, np.int8),
-    2: (gather.gather_2_bytes, np.int16),
-    4: (gather.gather_4_bytes, np.int32),
-}
+_WIDE_TEXTS = {pa.large_string(), pa.large_binary()}  # their offsets have 64 bits
+_TEXTS = {pa.string(), pa.binary(), *_WIDE_TEXTS}  # bytes that lie one after the other
 
 
 @dataclass
@@ -47,12 +42,12 @@ class Chunk:
         return self.start + int(self.batch.num_rows)
 
     def address(self, column: int) -> tuple[int, int, int, int]:
-        """Where a column's values (or offsets) begin, its validity bits (or 0), its first bit, its texts."""
+        """Return where a column's values (or offsets), validity bits (or 0), first bit and texts begin."""
         if column not in self.addresses:
             array = self.batch.column(column)
             bits, values, *rest = array.buffers()
             bits_at = bits.address if bits is not None and array.null_count else 0
-            width = array.type.bit_width // 8 if not rest else 8 if _is_wide(array.type) else 4
+            width = array.type.bit_width // 8 if not rest else 8 if array.type in _WIDE_TEXTS else 4
             texts_at = rest[0].address if rest and rest[0] is not None else 0
             values_at = values.address if values is not None else 0
             self.addresses[column] = (values_at + array.offset * width, bits_at, array.offset, texts_at)
@@ -64,102 +59,88 @@ class Payload:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._chunks: list[Chunk] = []
+        self.chunks: tuple[Chunk, ...] = ()  # replaced, never changed: whoever has them can go back
 
     @property
     def nbytes(self) -> int:
         """Bytes of the stored rows."""
-        return sum(int(c.batch.nbytes) for c in self._chunks)
+        return sum(int(c.batch.nbytes) for c in self.chunks)
 
     def append(self, start: int, batch: pa.RecordBatch) -> None:
         """Store rows at positions from `start` on."""
-        self._chunks.append(Chunk(start, batch))
+        chunks = [*self.chunks, Chunk(start, batch)]
         with contextlib.suppress(pa.ArrowMemoryError):  # then there are a few chunks more
-            while len(self._chunks) > 1:
-                last, before = self._chunks[-1], self._chunks[-2]
-                rows = last.batch.num_rows
-                merged = rows + before.batch.num_rows
-                if before.batch.num_rows > 2 * rows or merged > MERGED_ROWS:
+            while len(chunks) > 1:
+                before, last = (chunk.batch for chunk in chunks[-2:])
+                merged = before.num_rows + last.num_rows
+                if before.num_rows > 2 * last.num_rows or merged > MERGED_ROWS:
                     break
-                self._chunks[-2:] = [Chunk(before.start, pa.concat_batches([before.batch, last.batch]))]
-
-    def mark(self) -> tuple[Chunk, ...]:
-        """What is stored now, for `undo`."""
-        return tuple(self._chunks)
-
-    def undo(self, mark: tuple[Chunk, ...]) -> None:
-        """Forget what was appended since the mark."""
-        self._chunks = list(mark)
+                chunks[-2:] = [Chunk(chunks[-2].start, pa.concat_batches([before, last]))]
+        self.chunks = tuple(chunks)
 
     def drop_before(self, first: int) -> None:
         """Forget rows before position `first`."""
-        gone = 0
-        while gone < len(self._chunks) and self._chunks[gone].stop <= first:
-            gone += 1
-        del self._chunks[:gone]
-        front = self._chunks[0] if self._chunks else None
-        dead = first - front.start if front else 0
-        if front and 2 * dead > front.batch.num_rows and _worth_copying(front.batch, dead):
+        self.chunks = tuple(chunk for chunk in self.chunks if chunk.stop > first)
+        if not self.chunks:
+            return
+        batch, dead = self.chunks[0].batch, first - self.chunks[0].start
+        if 2 * dead > batch.num_rows and (dead > _MANY_ROWS or batch.nbytes > _SMALL_BYTES):
             with contextlib.suppress(pa.ArrowMemoryError, MemoryError):  # then dead rows stay a while longer
-                self._chunks[0] = Chunk(first, copied(front.batch.slice(dead)))
+                self.chunks = (Chunk(first, copied(batch.slice(dead))), *self.chunks[1:])
 
     def live(self, first: int) -> list[pa.RecordBatch]:
-        """The rows from position `first` on, in order."""
-        return [c.batch.slice(max(0, first - c.start)) for c in self._chunks if c.stop > first]
+        """Return the rows from position `first` on, in order."""
+        return [c.batch.slice(max(0, first - c.start)) for c in self.chunks if c.stop > first]
 
     def words(self, first: int, column: int) -> Int64s:
-        """A column of whole numbers, of the rows from position `first` on."""
+        """Return a column of whole numbers, of the rows from position `first` on."""
         parts = [np.asarray(batch.column(column).to_numpy()) for batch in self.live(first)]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def keep(self, first: int, kept: Bools) -> Bools:
-        """Keep the rows at `first + i` where kept[i], at new positions from 0 on; which were kept.
+    def keep(self, first: int, stay: Bools) -> Bools:
+        """Keep the rows at `first + i` where stay[i], at new positions from 0 on; which stayed.
 
         Chunk by chunk, so that only one is there twice. Where there is no room for that, rows stay.
         """
         fresh, at, start = Payload(self.schema), 0, 0
-        kept = kept.copy()
-        old, self._chunks = self._chunks, []
+        stay = stay.copy()
+        old, self.chunks = list(self.chunks), ()
         while old:
             batch = old[0].batch.slice(max(0, first - old[0].start))
             here = slice(at, at + batch.num_rows)
             at += batch.num_rows
             try:
-                rows = batch.filter(pa.array(kept[here]))
+                rows = batch.filter(pa.array(stay[here]))
             except (pa.ArrowException, MemoryError):
-                kept[here], rows = True, batch
+                stay[here], rows = True, batch
             del old[0], batch
             if rows.num_rows:
                 fresh.append(start, rows)
                 start += rows.num_rows
-        self._chunks = fresh._chunks
-        return kept
+        self.chunks = fresh.chunks
+        return stay
 
     def gather(self, positions: Int64s | npt.NDArray[np.int32], columns: Sequence[int]) -> list[pa.Array]:
-        """The columns' values at the positions."""
+        """Return the columns' values at the positions."""
         if not columns:
             return []
-        chunk = np.empty(len(positions), np.int32)
-        offset = np.empty(len(positions), np.int32)
-        starts = np.array([c.start for c in self._chunks] + [1 << 62], np.int64)
-        gather.locate(starts, positions, chunk, offset)
+        starts = np.array([c.start for c in self.chunks], np.int64)
+        chunk, offset = gather.locate(starts, positions)
         return [self._column(chunk, offset, c) for c in columns]
 
     def _column(self, chunk: Places, offset: Places, column: int) -> pa.Array:
         type_ = self.schema.field(column).type
         if is_fixed_width(type_):
             return self._fixed(chunk, offset, column)
-        found = self._texts(chunk, offset, column) if _is_text(type_) and self._chunks else None
-        return self._taken(chunk, offset, column) if found is None else found
+        texts = self._texts(chunk, offset, column) if type_ in _TEXTS and self.chunks else None
+        return self._taken(chunk, offset, column) if texts is None else texts
 
     def _taken(self, chunk: Places, offset: Places, column: int) -> pa.Array:
-        """Values of any type, as Arrow itself takes them: chunk by chunk, and back into their order."""
+        """Take values of any type as Arrow does: chunk by chunk, and back into their order."""
         order = np.argsort(chunk, kind="stable")
-        bounds = np.searchsorted(chunk[order], np.arange(len(self._chunks) + 1))
-        parts = []
-        for c, (low, high) in enumerate(itertools.pairwise(bounds)):
-            if low < high:
-                parts.append(self._chunks[c].batch.column(column).take(pa.array(offset[order[low:high]])))
+        bounds = np.searchsorted(chunk[order], np.arange(1, len(self.chunks)))
+        places = zip(self.chunks, np.split(offset[order], bounds), strict=False)
+        parts = [c.batch.column(column).take(pa.array(here)) for c, here in places if len(here)]
         if len(parts) == 1:
             return parts[0]
         back = np.empty(len(order), np.int64)
@@ -168,72 +149,54 @@ class Payload:
         return (pa.concat_arrays(parts) if parts else pa.array([], type_)).take(pa.array(back))
 
     def _texts(self, chunk: Places, offset: Places, column: int) -> pa.Array | None:
-        """Texts; None if they are too long to be one array."""
+        """Gather texts; None if they are too long to be one array."""
         type_, where = self.schema.field(column).type, self._where(column)
-        wide, (addresses, _, _, texts) = _is_wide(type_), where
-        offsets = np.empty(len(chunk) + 1, np.int64 if wide else np.int32)
-        size = gather.text_offsets(addresses, wide, chunk, offset, offsets)
-        if not wide and size > _MOST_BYTES:
+        addresses, _, _, texts = where
+        width = np.int64 if type_ in _WIDE_TEXTS else np.int32
+        offsets = np.empty(len(chunk) + 1, width)
+        size = gather.text_offsets(addresses, chunk, offset, offsets)
+        if size > np.iinfo(width).max:
             return None
         out = np.empty(size, np.int8)
-        gather.gather_texts(addresses, texts, wide, chunk, offset, out.ctypes.data)
+        gather.gather_texts(addresses, texts, chunk, offset, offsets, out.ctypes.data)
         buffers = [self._valid(chunk, offset, where), pa.py_buffer(offsets), pa.py_buffer(out)]
         return pa.Array.from_buffers(type_, len(chunk), buffers)
 
     def _fixed(self, chunk: Places, offset: Places, column: int) -> pa.Array:
         type_, where = self.schema.field(column).type, self._where(column)
-        addresses = where[0]
-        width, rows = type_.bit_width // 8, len(chunk)
-        out = np.empty(rows * width, np.int8)
-        if width >= 8:
-            gather.gather_8_bytes(addresses, chunk, offset, width // 8, out.view(np.int64))
-        else:
-            gather_words, word = _GATHERS[width]
-            gather_words(addresses, chunk, offset, out.view(word))
-        return pa.Array.from_buffers(type_, rows, [self._valid(chunk, offset, where), pa.py_buffer(out)])
+        width = type_.bit_width // 8
+        word = min(width, 8)
+        out = np.empty(len(chunk) * width // word, f"i{word}")
+        gather.gather_values(where[0], chunk, offset, width // word, out)
+        buffers = [self._valid(chunk, offset, where), pa.py_buffer(out)]
+        return pa.Array.from_buffers(type_, len(chunk), buffers)
 
     def _where(self, column: int) -> Int64s:
-        """The chunks' addresses of a column, one kind after the other."""
-        where = [c.address(column) for c in self._chunks]
+        """Return the chunks' addresses of a column, one kind after the other."""
+        where = [c.address(column) for c in self.chunks]
         return np.ascontiguousarray(np.array(where, np.int64).reshape(-1, 4).T)
 
     def _valid(self, chunk: Places, offset: Places, where: Int64s) -> pa.Buffer | None:
-        """Which values are not null; None if all are."""
+        """Return which values are not null; None if all are."""
         if not where[1].any():
             return None
-        bits = np.empty(len(chunk), np.uint8)
+        bits = np.empty(len(chunk), np.int8)
         gather.gather_bits(where[1], where[2], chunk, offset, bits)
         return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def is_fixed_width(type_: pa.DataType) -> bool:
-    """Whether values of the type are plain words of 1, 2, 4, 8, 16 or 32 bytes."""
+    """Return whether values of the type are plain words of 1, 2, 4, 8, 16 or 32 bytes."""
     plain = pa.types.is_primitive(type_) or pa.types.is_decimal(type_)
     return plain and type_.bit_width in (8, 16, 32, 64, 128, 256)
 
 
-def _is_text(type_: pa.DataType) -> bool:
-    """Whether values are bytes that lie one after the other."""
-    found = pa.types.is_string(type_) or pa.types.is_binary(type_)
-    return found or _is_wide(type_)
-
-
-def _is_wide(type_: pa.DataType) -> bool:
-    """Whether their offsets have 64 bits."""
-    return bool(pa.types.is_large_string(type_) or pa.types.is_large_binary(type_))
-
-
-def _worth_copying(batch: pa.RecordBatch, dead: int) -> bool:
-    """Whether the dead rows at the front hold enough memory to copy the others for it."""
-    return dead > _MANY_ROWS or batch.nbytes > _SMALL_BYTES
-
-
 def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows in buffers of their own."""
+    """Copy rows into buffers of their own."""
     return batch.take(pa.array(np.arange(batch.num_rows, dtype=np.int32)))
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, copied if it would keep much larger buffers alive."""
+    """Return the batch, copied if it would keep much larger buffers alive."""
     held, used = batch.get_total_buffer_size(), batch.nbytes
     return copied(batch) if held > 2 * used + 65_536 else batch

@@ -22,12 +22,10 @@ import pyarrow as pa
 
 from braided.engine.kernels import counting, tables
 from braided.engine.kernels.index import UNLINKED, expired_prefix, last_fall
-from braided.engine.sides import counted
-from braided.engine.sides.columns import Allocate, Column, Columns, in_memory
-from braided.engine.sides.counted import Counted
+from braided.engine.sides.columns import CHECK, LEAVES, RANKS, Allocate, Column, Columns, in_memory
 from braided.engine.sides.index import Index
 from braided.engine.sides.payload import Chunk, Payload
-from braided.policies.arrays import Bools, Int32s, Int64s
+from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidValue
 from braided.query.windows import CountWindow
 
@@ -69,24 +67,23 @@ class Rows:
         return len(self.hashes)
 
     def pick(self, chosen: Bools) -> Rows:
-        """Some of them."""
+        """Return some of them."""
         return self if chosen.all() else self.take(np.flatnonzero(chosen))
 
     def take(self, places: Int64s) -> Rows:
-        """The rows at some places."""
-        added: tuple[Any, ...] = self.linked, self.checks, self.ends, self.born
-        picked = (None if values is None else values[places] for values in added)
-        return Rows(self.batch.take(pa.array(places)), self.hashes[places], self.times[places], *picked)
+        """Return the rows at some places."""
+        _, *arrays = vars(self).values()
+        picked: Any = (None if values is None else values[places] for values in arrays)
+        return Rows(self.batch.take(pa.array(places)), *picked)
 
 
 def concat_rows(pieces: Sequence[Rows]) -> Rows:
-    """Several pieces, at least one, as one; what rows have is said by those that have any."""
+    """Return several pieces, at least one, as one; the first that has rows shows which arrays they have."""
     pieces = [p for p in pieces if len(p)] or pieces[:1]
     if len(pieces) == 1:
         return pieces[0]
     linked = [np.ones(len(p), np.bool_) if p.linked is None else p.linked for p in pieces]
-    some = any(p.linked is not None for p in pieces)
-    arrays: dict[str, Any] = {"linked": np.concatenate(linked) if some else None}
+    arrays: dict[str, Any] = {"linked": np.concatenate(linked)}
     for name in ("hashes", "times", "checks", "ends", "born"):
         values = [getattr(p, name) for p in pieces]
         arrays[name] = None if values[0] is None else np.concatenate(values)
@@ -105,7 +102,7 @@ class Mark:
 
 
 def turned(hashes: Int64s, bits: int) -> Int64s:
-    """Hashes with their highest bits moved to the end."""
+    """Move the highest bits of hashes to the end."""
     words = hashes.view(np.uint64)
     return ((words << np.uint64(bits)) | (words >> np.uint64(64 - bits))).view(np.int64)
 
@@ -128,10 +125,9 @@ class SideState:
         scanned: bool = False,
         turned: int = 0,
     ) -> None:
-        self.name, self.turned = name, turned
-        self.columns = Columns([*columns, *(counted.COLUMNS if window else ())], allocate)
+        self.name, self.window, self.turned = name, window, turned
+        self.columns = Columns([*columns, *((CHECK, RANKS, LEAVES) if window else ())], allocate)
         self.index = Index(self.columns, scanned=scanned)
-        self.counted = Counted(window, self.columns) if window else None
         self.payload = Payload(schema)
         self.purges = "gone" in self.columns  # rows may go before their time, by key or group
         self.gone_rows = 0  # rows held that were purged or flushed
@@ -179,7 +175,6 @@ class SideState:
     def describe(self, table: Int64s, visible: int) -> None:
         """Fill this side's row of the probe kernel's side table."""
         c, index = self.columns, self.index
-        table[: tables.SIDE_COLUMNS] = 0
         table[tables.HASH] = c.addresses["hash"] - 8 * c.base
         table[tables.TIME] = c.addresses["time"] - 8 * c.base
         table[tables.LINK] = c.addresses["link"] - 4 * c.base
@@ -188,16 +183,12 @@ class SideState:
         table[tables.SCANNED], table[tables.ORDERED] = index.scanned, self.ordered
         table[tables.FLOOR] = self.floor_us
 
-    def times_at(self, positions: Int32s) -> Int64s:
-        """The event times of rows."""
-        return self.columns.at("time", positions)
-
     def seen(self, position: int) -> int:
-        """How many rows before a position a probe may find."""
+        """Return how many rows before a position a probe may find."""
         return position - self.first - self.dead
 
     def contents(self, since: int = 0, *, purged: bool = False) -> list[Rows]:
-        """The rows held from a position on, for a snapshot; purged ones only if asked for."""
+        """Return the rows held from a position on, for a snapshot; purged ones only if asked for."""
         at, c, pieces = max(since, self.first), self.columns, []
         for batch in self.payload.live(at):
             here = slice(at - c.base, at - c.base + batch.num_rows)
@@ -212,7 +203,7 @@ class SideState:
     def reserve(self, rows: int) -> Mark:
         """Make room for some rows; the mark undoes what is appended from here on."""
         self._make_room(rows)
-        return Mark(self.count, self.newest, self.fell, self.since_scan, self.payload.mark())
+        return Mark(self.count, self.newest, self.fell, self.since_scan, self.payload.chunks)
 
     def append(self, rows: Rows) -> None:
         """Store and link rows; they get the positions from `count` on."""
@@ -236,17 +227,15 @@ class SideState:
         self.newest = int(rows.times[-1]) if fell < 0 else max(self.newest, int(rows.times.max()))
         self.since_scan += len(rows)
         self.index.insert(start, stop)
-        if self.counted is not None:
-            self.counted.enter(start, stop)
+        self._count(start, stop)
 
     def undo(self, mark: Mark) -> None:
         """Take back the rows appended since the mark."""
         self.index.undo(mark.count, self.count)
-        self.payload.undo(mark.chunks)
+        self.payload.chunks = mark.chunks
         self.columns.count = mark.count
         self.newest, self.fell, self.since_scan = mark.newest, mark.fell, mark.since_scan
-        if self.counted is not None:
-            self.counted.restart()
+        self._count(self.first, self.count)
 
     # rows go
 
@@ -276,10 +265,10 @@ class SideState:
         first, lasting, by_time = self.first, self.columns.held(self._lifetime), self._lifetime == "time"
         in_order = by_time and self.ordered
         passed = int(lasting.searchsorted(oldest)) if in_order else expired_prefix(lasting, oldest)
-        if self.counted is not None:  # what left its window has left it for every time to come
+        if self.window is not None:  # what left its window has left it for every time to come
             passed += expired_prefix(self.columns.held("leaves")[passed:], counting.NEVER)
         forgotten = self.forget(range(first, first + passed), Reason.EXPIRE)
-        in_order = by_time and self.ordered and self.counted is None
+        in_order = by_time and self.ordered and self.window is None
         if not in_order and self.since_scan > self.rows // 2:
             forgotten += self.forget(self.ended(oldest), Reason.EXPIRE)
             self.since_scan = 0
@@ -287,10 +276,10 @@ class SideState:
         return forgotten
 
     def ended(self, oldest: int) -> Int64s:
-        """The positions of rows older than `oldest` (or ended before), out of a count window, or gone."""
+        """Return the positions of rows older than `oldest` (or ended), out of a count window, or gone."""
         dead = self.columns.held(self._lifetime) < oldest
-        if self.counted is not None:
-            dead |= self.counted.left()
+        if self.window is not None:
+            dead |= self.columns.held("leaves") != counting.NEVER
         if self.purges:
             dead |= self.columns.held("gone")
         return np.flatnonzero(dead) + self.first
@@ -307,7 +296,7 @@ class SideState:
             self.index.rebuild(self.rows)
 
     def _pass(self, stop: int, reason: Reason) -> None:
-        """All rows before a position go; those count that had not gone before."""
+        """Let all rows before a position go; count those that had not gone before."""
         first = self.columns.first
         if self.on_forget is not None:
             self._tell(np.arange(first, stop), reason)
@@ -326,14 +315,13 @@ class SideState:
             self.index.unlink(positions)
 
     def _leave_out(self, positions: Int64s, reason: Reason, *, entirely: bool) -> None:
-        """The first rows held go as far as they are among some; the others if they are many."""
+        """Let the first rows held go as far as they are among some; the others if they are many."""
         later = np.flatnonzero(positions != np.arange(self.first, self.first + len(positions)))
         front = int(later[0]) if len(later) else len(positions)
         self._pass(self.first + front, reason)
         behind = positions[front:]
         if len(behind) >= (1 if entirely else self.rows // 2 + 1):
-            if self.on_forget is not None:
-                self._tell(behind, reason)
+            self._tell(behind, reason)
             stay, before = np.ones(self.rows, np.bool_), self.live_rows
             stay[behind - self.first] = False
             self._renumber(stay)
@@ -353,8 +341,18 @@ class SideState:
         self.gone_rows = int(np.count_nonzero(self.columns.held("gone"))) if self.purges else 0
         self.fell = last_fall(self.columns.held("time"), BOTTOMLESS_US)
         self.index.rebuild(self.rows)
-        if self.counted is not None:
-            self.counted.restart()
+        self._count(self.first, self.count)
+
+    def _count(self, start: int, stop: int) -> None:
+        """Count linked rows in the side's count window: what pushes others out, in order of time.
+
+        After rows were taken back or got new positions, all rows held are counted again: those that were
+        forgotten had left the window and are older than all that are inside, so they count for none of them.
+        """
+        if self.window is not None:
+            c, per_key = self.columns, self.window.per == "key"
+            arrays = c["hash"], c["check"], c["time"], c["link"], c["ranks"], c["leaves"]
+            counting.count_rows(*arrays, c.base, c.first, start, stop, self.window.rows, per_key)
 
     def _make_room(self, rows: int) -> None:
         if self.count + rows > _MAX_POSITION:

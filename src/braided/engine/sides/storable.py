@@ -7,35 +7,33 @@ import functools
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_OF_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
 
 def storable_type(type_: pa.DataType) -> pa.DataType:
-    """The form a column of this type is stored in; usually the type itself.
+    """Return the form a column of this type is stored in; usually the type itself.
 
     Views and run-end encoding cannot be gathered by position. Dictionaries of several batches cannot
     be put together without growing, so they are stored as plain values.
     """
     t = pa.types
-    if t.is_string_view(type_):
-        return pa.large_string()
-    if t.is_binary_view(type_):
-        return pa.large_binary()
+    if type_ in _OF_VIEWS:
+        return _OF_VIEWS[type_]
     if t.is_run_end_encoded(type_) or t.is_dictionary(type_):
         return storable_type(type_.value_type)
     if t.is_struct(type_):
         return pa.struct([f.with_type(storable_type(f.type)) for f in type_])
-    if t.is_list(type_):
-        return pa.list_(type_.value_field.with_type(storable_type(type_.value_type)))
-    if t.is_large_list(type_):
-        return pa.large_list(type_.value_field.with_type(storable_type(type_.value_type)))
-    if t.is_fixed_size_list(type_):
+    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
         item = type_.value_field.with_type(storable_type(type_.value_type))
-        return pa.list_(item, type_.list_size)
+        if t.is_fixed_size_list(type_):
+            return pa.list_(item, type_.list_size)
+        return pa.large_list(item) if t.is_large_list(type_) else pa.list_(item)
     return type_
 
 
 @functools.lru_cache(maxsize=1_000)
 def check_storable(type_: pa.DataType) -> str | None:
-    """Why a column of this type cannot be stored and given back; None if it can."""
+    """Return why a column of this type cannot be stored and given back; None if it can."""
     try:
         stored = to_storable(pa.nulls(1, type_))
         from_storable(stored.take(pa.array([0])), type_)
@@ -45,7 +43,7 @@ def check_storable(type_: pa.DataType) -> str | None:
 
 
 def to_storable(column: pa.Array) -> pa.Array:
-    """The column in its stored form."""
+    """Convert a column to its stored form."""
     if pa.types.is_run_end_encoded(column.type):
         return to_storable(pc.run_end_decode(column))
     if pa.types.is_dictionary(column.type):
@@ -55,7 +53,7 @@ def to_storable(column: pa.Array) -> pa.Array:
 
 
 def from_storable(column: pa.Array, type_: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """A stored column in the form it came in."""
+    """Convert a stored column to the form it came in."""
     if column.type == type_:
         return column
     if pa.types.is_run_end_encoded(type_):
@@ -78,17 +76,17 @@ def _encoded(column: pa.Array, type_: pa.DataType) -> list[pa.Array]:
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows, of any schema (`empty_table` knows no unions)."""
+    """Make a batch without rows, of any schema (`empty_table` knows no unions)."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
 def no_results(schema: pa.Schema) -> pa.Table:
-    """A table without rows, of any schema."""
+    """Make a table without rows, of any schema."""
     return pa.Table.from_batches([no_rows(schema)], schema)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Older rows in today's columns: new ones are null, gone ones are left out."""
+    """Fit older rows to today's columns: new ones are null, gone ones are left out."""
     if batch.schema == schema:
         return batch
     arrays = [

@@ -24,7 +24,7 @@ def check_time_type(stream: Stream, type_: pa.DataType) -> None:
 
 
 def result_time_type(streams: Sequence[Stream], schemas: Sequence[pa.Schema]) -> pa.DataType | None:
-    """The type of `result_time`: what the streams' time columns share; None without times."""
+    """Return the type of `result_time`: what the streams' time columns share; None without times."""
     named = [(s, schema.field(s.time).type) for s, schema in zip(streams, schemas, strict=True) if s.time]
     if not named:
         return None
@@ -52,7 +52,7 @@ class EventTimes:
 
 
 def event_times(stream: Stream, column: pa.Array) -> EventTimes:
-    """The event times of a column; values that cannot be times raise."""
+    """Read the event times of a column; values that cannot be times raise."""
     us, valid = _to_us(stream, column)
     there = us if valid is None else us[valid]
     if not len(there):
@@ -67,10 +67,7 @@ def event_times(stream: Stream, column: pa.Array) -> EventTimes:
 
 
 def _to_us(stream: Stream, column: pa.Array) -> tuple[Int64s, Bools | None]:
-    valid = None
-    if column.null_count:
-        valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-        column = column.fill_null(_some_value(column))
+    valid = np.asarray(column.is_valid()) if column.null_count else None
     if pa.types.is_timestamp(column.type) and column.type.unit != "us":
         try:
             column = column.cast(pa.timestamp("us", tz=column.type.tz))
@@ -79,9 +76,7 @@ def _to_us(stream: Stream, column: pa.Array) -> tuple[Int64s, Bools | None]:
                 f"stream {stream.name!r}: time column {stream.time!r} ({column.type}) has values "
                 "that are no whole microseconds or out of range; cast it to timestamp('us')"
             ) from None
-    return np.asarray(column.view(pa.int64())), valid
-
-
-def _some_value(column: pa.Array) -> pa.Scalar:
-    present = column.drop_null()
-    return present[0] if len(present) else pa.scalar(0, pa.int64()).cast(column.type)
+    us = column.view(pa.int64())
+    if valid is not None:  # a null counts as one of the times that are there: 1970 would be far from them
+        us = us.fill_null(next(iter(us.drop_null()), 0))
+    return np.asarray(us), valid

@@ -1,147 +1,228 @@
 """What of a join's state is on disk: groups written in generations, taken back, dropped once they are dead.
 
 Nothing here decides; `feature` does, by the policies. What is written is first on disk and only then
-forgotten in memory, so a write that fails loses nothing.
+forgotten in memory, so a write that fails loses nothing. Saved states have the rows with them, or only where
+they lie, if their store lasts as long as the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from braided.engine.features import Host
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.groups import drop_groups, group_of, in_groups, ordered_by_group
-from braided.engine.sides.side import Reason, Rows
-from braided.engine.spill.files import Piece, Spill, Store
-from braided.engine.spill.generations import Generations
+from braided.engine.sides.groups import drop_groups, in_groups, ordered_by_group
+from braided.engine.sides.side import Reason, Rows, SideState, concat_rows
+from braided.engine.sides.storable import conform
+from braided.engine.spill.files import LastingStore, Piece, Spill, Store, described, read_rows
+from braided.engine.spill.generations import Generations, Stored
 from braided.engine.spill.group_statistics import GroupStatistics
-from braided.policies.arrays import Bools, Int64s
+from braided.engine.state import EngineState, Table
+from braided.policies.arrays import Bools, Floats, Int64s
 from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.bounds import INFINITE_US
 from braided.query.errors import InvalidValue
+from braided.query.memory import Memory
 from braided.query.plan_tree import Plan
+
+_PREFIX = "spill/"  # of parts with rows
+_IN_MEMORY = 1 << 62  # the number of the generation to come
 
 
 class Disk:
     """The partition groups of one engine's operators that have rows on disk, and what they owe."""
 
-    def __init__(self, host: Host, store: Store | None) -> None:
-        """Rows that are not in memory go to `store`; None: to files."""
+    def __init__(self, host: Host) -> None:
         assert host.query.memory is not None
-        self._host, self._query, self._tree = host, host.query, host.tree
+        self._host, self._query, self.tree = host, host.query, host.tree
         self.memory = host.query.memory
         self.bits = self.memory.group_bits
-        groups = 1 << self.bits
-        self.store: Store = store or Spill(self.memory.directory)
-        self.generations = [Generations(len(o.node), groups) for o in self._tree.operators]
-        self.owed = [np.zeros(groups) for _ in self._tree.operators]
-        self.met = [np.zeros(groups, np.int64) for _ in self._tree.operators]  # when a group's rows last met
-        self.statistics = GroupStatistics(self._query, self.memory, self._tree, host.site.clock)
+        operators, groups = self.tree.operators, 1 << self.bits
+        self.store: Store = host.site.store or Spill(self.memory.directory)
+        self.generations = [Generations(len(o.node), groups) for o in operators]
+        self.owed = np.zeros((len(operators), groups))
+        self.met = np.zeros((len(operators), groups), np.int64)  # when a group's rows last met
+        self.statistics = GroupStatistics(host, self.memory)
         self.tick = 0  # flushes and steps, in their order
         self.flushed_rows = 0
 
     def rows(self, node: Plan) -> int:
         """Rows of an input on disk."""
-        operator = self._tree.above(node)
+        operator = self.tree.above(node)
         return int(self.generations[operator.number].rows[operator.node.index(node)].sum())
 
-    def bytes_in_memory(self, operator: Operator) -> Any:
+    def bytes_in_memory(self, operator: Operator) -> Floats:
         """About how many bytes groups on disk take in memory."""
-        return self.statistics.bytes_of(operator, self.generations[operator.number].rows)
+        row_bytes = np.array([self.statistics.row_bytes[child] for child in operator.node])
+        return np.asarray(row_bytes @ self.generations[operator.number].rows)
 
-    def holds(self, hashes: Int64s) -> Bools:
-        """Which keys, by their hashes at every operator, are of groups with rows on disk."""
-        spilled = np.zeros(1 << self.bits, np.bool_)
-        for generations in self.generations:
-            spilled |= generations.groups
-        found: Bools = spilled[group_of(hashes, self.bits)]
-        return found
+    def read(self, operator: Operator, groups: Bools, *, with_memory: bool) -> list[tuple[Rows, Int64s]]:
+        """By input: rows of some groups, generation by generation, and the numbers of their generations."""
+        stored = self.generations[operator.number].of(groups)
+        read = self.store.read(s.piece for s in stored)
+        inputs = []
+        for place, child in enumerate(operator.node):
+            side = self.tree.sides[child]
+            here = [s for s in stored if s.place == place]
+            rows = [_conformed(read[s.piece], side.payload.schema) for s in here]
+            rows.append(in_groups(side, groups & with_memory))
+            numbers = np.array([*(s.number for s in here), _IN_MEMORY])
+            inputs.append((concat_rows(rows), np.repeat(numbers, [len(r) for r in rows])))
+        return inputs
 
     # to disk
 
-    def flush(self, operator: Operator, groups: Any) -> None:
-        """Write groups of one operator to disk; `groups` by input."""
+    def flush(self, operator: Operator, groups: Bools) -> None:
+        """Write groups of one operator to disk: the same of every input, or `groups` by input."""
         self.flushed(operator, groups, self.write(operator, groups))
 
-    def write(self, operator: Operator, groups: Any) -> list[dict[int, Piece]]:
+    def write(self, operator: Operator, groups: Bools) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
-        sides = [self._tree.sides.get(child) for child in operator.node]
-        both = zip(sides, groups, strict=True)
-        held = (None if side is None else in_groups(side, chosen) for side, chosen in both)
+        held = (in_groups(s, chosen) if s else None for s, chosen in self._by_input(operator, groups))
         return self.write_rows(operator, held)
 
     def write_rows(self, operator: Operator, inputs: Iterable[Rows | None]) -> list[dict[int, Piece]]:
         """Write rows of an operator's inputs to disk; the pieces by input and group."""
-        groups: list[list[int]] = []
+        groups: dict[int, list[int]] = {}
 
         def parts() -> Iterator[tuple[Rows, Int64s, Int64s | None]]:
-            for child, rows in zip(operator.node, inputs, strict=True):
-                if rows is None or not len(rows):
-                    groups.append([])
-                    continue
-                rows, there, bounds = ordered_by_group(rows, self.bits)
-                groups.append(there)
-                yield rows, bounds, self._ends_us(child, rows)
+            for place, rows in enumerate(inputs):
+                if rows is not None and len(rows):
+                    rows, groups[place], bounds = ordered_by_group(rows, self.bits)
+                    yield rows, bounds, self._ends_us(operator.node[place], rows)
 
-        written = iter(self.store.write(parts()))
-        return [dict(zip(there, next(written), strict=True)) if there else {} for there in groups]
+        written = dict(zip(groups, self.store.write(parts()), strict=True))
+        places = range(len(operator.node))
+        return [dict(zip(groups.get(p, ()), written.get(p, ()), strict=True)) for p in places]
 
-    def flushed(self, operator: Operator, groups: Any, written: list[dict[int, Piece]]) -> None:
+    def flushed(self, operator: Operator, groups: Bools, written: list[dict[int, Piece]]) -> None:
         """Memory gives up what was written."""
-        number, generations = operator.number, self.generations[operator.number]
-        before = generations.rows.copy()
         self.tick += 1
-        generations.add(self.tick, written)
-        rows = generations.rows - before
-        more = owed_after_flush(before.astype(float), rows.astype(float), self.statistics.of[number].unique())
-        self.owed[number] += np.maximum(more, rows.any(axis=0)) if self.memory.one_sided else more
-        self.flushed_rows += int(rows.sum())
+        self.flushed_rows += self.add(operator.number, self.tick, written)
         self.forget(operator, groups)
         if operator.combining is None:  # an input has brought nothing yet, so nothing is owed
-            for group in np.flatnonzero(generations.groups).tolist():
-                self.meet(number, group)
+            self.meet(operator.number, self.generations[operator.number].groups)
 
-    def forget(self, operator: Operator, groups: Any) -> None:
-        """Memory forgets some groups of an operator; `groups` by input."""
-        for child, chosen in zip(operator.node, groups, strict=True):
-            if child in self._tree.sides:
-                drop_groups(self._tree.sides[child], chosen)
+    def forget(self, operator: Operator, groups: Bools) -> None:
+        """Memory forgets some groups of an operator: the same of every input, or `groups` by input."""
+        for side, chosen in self._by_input(operator, groups):
+            if side is not None:
+                drop_groups(side, chosen)
+
+    def _by_input(self, operator: Operator, groups: Bools) -> Iterator[tuple[SideState | None, Bools]]:
+        by_input = np.broadcast_to(groups, (len(operator.node), groups.shape[-1]))
+        return zip(map(self.tree.sides.get, operator.node), by_input, strict=True)
 
     # on disk
 
-    def meet(self, operator: int, group: int) -> None:
-        """All rows of a group have met."""
-        self.generations[operator].met(group)
-        self.met[operator][group] = self.tick
-        self.owed[operator][group] = 0.0
+    def add(self, operator: int, number: int, pieces: list[dict[int, Piece]]) -> int:
+        """One more generation of an operator is on disk, by input and group; how many rows."""
+        generations = self.generations[operator]
+        before = generations.rows.astype(np.float64)
+        for place, by_group in enumerate(pieces):
+            for group, piece in by_group.items():
+                generations.put(group, Stored(number, place, piece))
+        rows = generations.rows - before
+        more = owed_after_flush(before, rows, self.statistics.of[operator].unique())
+        self.owed[operator] += np.maximum(more, rows.any(axis=0)) if self.memory.one_sided else more
+        return int(rows.sum())
 
-    def drop(self, operator: int, group: int) -> None:
-        """A group's rows on disk are needed no more."""
-        self.store.drop(self.generations[operator].drop(group))
+    def meet(self, operator: int, groups: Bools) -> None:
+        """All rows of some groups have met."""
+        self.generations[operator].meet(groups)
+        self.met[operator, groups] = self.tick
+        self.owed[operator, groups] = 0.0
+
+    def drop(self, operator: int, groups: Bools) -> None:
+        """Some groups' rows on disk are needed no more."""
+        self.store.drop(self.generations[operator].drop(groups))
 
     def mostly_dead(self) -> bool:
         """Whether the watermark has passed more than half of what is on disk."""
         if not self._query.windowed:
             return False
-        dead = sum(g.dead_rows(self._host.watermark.us) for g in self.generations)
-        return 2 * dead > sum(int(g.rows.sum()) for g in self.generations)
+        pieces = [stored.piece for generations in self.generations for _, stored in generations]
+        dead = sum(p.rows for p in pieces if p.dies_us < self._host.watermark.us)
+        return 2 * dead > sum(p.rows for p in pieces)
 
     def drop_dead(self, watermark_us: int) -> None:
         """Forget what the watermark has passed, of groups whose rows have met."""
         if not self._query.windowed:
             return
-        for operator in self._tree.operators:
+        for operator in self.tree.operators:
             generations = self.generations[operator.number]
             before = generations.rows.sum(axis=1)
-            self.store.drop(generations.drop_dead(watermark_us))
+            self.store.drop(generations.drop(~generations.owing, watermark_us))
             for child, rows in zip(operator.node, before - generations.rows.sum(axis=1), strict=True):
                 if isinstance(child, str):
                     self._host.counters[self._query.names.index(child)].expired_rows += int(rows)
                 else:
-                    self._tree.sides[child].forgotten[Reason.EXPIRE] += int(rows)
+                    self.tree.sides[child].forgotten[Reason.EXPIRE] += int(rows)
+
+    # from and to a checkpoint
+
+    def save(self, state: EngineState) -> dict[str, Any]:
+        """Plain numbers, and by operator and input the rows on disk, each with its generation's number."""
+        self._check_flush("snapshot", on_disk=any(self.generations))
+        numbers: dict[str, Any] = {
+            "tick": self.tick,
+            "lineage": self.memory.lineage,
+            "groups": 1 << self.bits,
+            "on_disk": any(self.generations),
+            "owed": self.owed.tolist(),
+            "generations": {},  # by part, the numbers of its batches' generations
+            **self.statistics.save(),
+        }
+        if isinstance(self.store, LastingStore):
+            numbers["began"] = self.statistics.began
+            numbers["pieces"] = [
+                [[group, s.number, s.place, self.store.place(s.piece)] for group, s in generations]
+                for generations in self.generations
+            ]
+            return numbers
+        for operator, generations in enumerate(self.generations):
+            for place in range(len(generations.rows)):
+                here = [s for _, s in generations if s.place == place]
+                read = self.store.read(s.piece for s in here)
+                if here:
+                    batches = [described(read[s.piece]) for s in here]
+                    state.parts[part := f"{_PREFIX}{operator}/{place}"] = Table(batches[0].schema, batches)
+                    numbers["generations"][part] = [s.number for s in here]
+        return numbers
+
+    def load(self, state: EngineState, numbers: Mapping[str, Any]) -> None:
+        """Go on from what was saved with the same plan; rows that were saved may be put into other groups."""
+        self._check_flush("restore", on_disk=bool(numbers["generations"]))
+        self.tick = numbers["tick"]
+        self.statistics.load(numbers)
+        store: Any = self.store
+        for generations, pieces in zip(self.generations, numbers.get("pieces", ()), strict=False):
+            for group, number, place, piece in pieces:
+                generations.put(group, Stored(number, place, store.piece_at(piece)))
+        saved: dict[tuple[int, int], dict[int, list[Rows]]] = {}
+        for part, of_batches in numbers["generations"].items():
+            which, place = map(int, part.removeprefix(_PREFIX).split("/"))
+            for number, batch in zip(of_batches, state.part(part).batches, strict=True):
+                saved.setdefault((number, which), {}).setdefault(place, []).append(read_rows(batch))
+        for (number, which), inputs in sorted(saved.items()):
+            operator = self.tree.operators[which]
+            rows = (concat_rows(inputs[i]) if i in inputs else None for i in range(len(operator.node)))
+            self.add(which, number, self.write_rows(operator, rows))
+        owed = np.array(numbers["owed"])
+        if owed.shape == self.owed.shape:
+            self.owed = owed
+
+    def _check_flush(self, action: str, *, on_disk: bool) -> None:
+        if self.memory.one_sided and on_disk:
+            raise InvalidValue(
+                f"{action}: rows are on disk, and with flush={self.memory.flush!r} a saved state cannot tell "
+                "which have met; use flush='adaptive-global'"
+            )
 
     def _ends_us(self, child: Plan, rows: Rows) -> Int64s | None:
         if not self._query.windowed:
@@ -149,13 +230,27 @@ class Disk:
         if rows.ends is not None:
             return rows.ends
         if not isinstance(child, str):
-            raise InvalidValue(
-                "this saved state is damaged: rows of an intermediate do not tell when they end"
-            )
+            raise InvalidValue("this saved state is damaged: intermediate rows do not tell when they end")
         retention_us = self._query.bounds.retention_us(self._query.names.index(child))
         return None if retention_us >= INFINITE_US else rows.times + retention_us
 
 
-def all_inputs(operator: Operator, groups: Bools) -> Any:
-    """The same groups of every input."""
-    return np.broadcast_to(groups, (len(operator.node), len(groups)))
+def _conformed(rows: Rows, schema: pa.Schema) -> Rows:
+    """Rows in today's columns."""
+    return dataclasses.replace(rows, batch=conform(rows.batch, schema))
+
+
+def check_saved(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool) -> None:
+    """Raise if rows that are not in memory cannot be used as the join is asked for now."""
+    if not numbers.get("on_disk"):
+        return
+    if memory is None or not same_plan:
+        raise InvalidValue(
+            "this state has rows on disk that owe results, or groups of keys that are not in memory: go on "
+            "with the plan and a memory budget as when it was saved (the limit may differ), or start afresh"
+        )
+    if "pieces" in numbers and numbers["groups"] != 1 << memory.group_bits:
+        raise InvalidValue(
+            "this state was saved with another number of groups; go on with "
+            f"bd.Memory(groups={numbers['groups']}), or start afresh"
+        )

@@ -1,68 +1,91 @@
-"""The disk phase: which group is merged next, decided by the policies from what is known of all groups."""
+"""The disk phase: which group is merged next, by the policies from what is known of all groups; and merges.
+
+A merge reads whole groups, as many at a time as there is room for. A group that is larger than that is merged
+slice by slice, by the bits of the hash behind those of the group: rows of one key are in one slice.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from braided.engine.features import Host
+from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.operators.tree import Tree
+from braided.engine.operators.tree import Found
+from braided.engine.sides.columns import BORN, ENDS
+from braided.engine.sides.groups import group_of
+from braided.engine.sides.side import SideState
 from braided.engine.spill.disk import Disk
+from braided.engine.spill.merging import across, apart
+from braided.policies.arrays import Bools, Int64s
 from braided.policies.flush import registry
-from braided.policies.flush.question import Decision, Groups, Merge, Setting
+from braided.policies.flush.question import Groups, Merge, Setting
 from braided.policies.flush.state_manager import owed_after_flush
 
+_MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
+_PIECE_ROWS = 1 << 17
 _FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
 _log = logging.getLogger("braided.memory")
 
 
 class DiskPhase:
-    """Decides merges for one join; `room_bytes` is what may be merged at a time."""
+    """Decides on merges for one join, and merges; counts them, their rows and their seconds."""
 
-    def __init__(self, disk: Disk, tree: Tree, room_bytes: float) -> None:
-        self._disk, self._tree, self._room_bytes = disk, tree, room_bytes
+    def __init__(self, disk: Disk, host: Host) -> None:
+        self._disk, self._tree, self._clock = disk, host.tree, host.site.clock
         self.memory = disk.memory
         self.along = self.memory.flush == "adaptive-global" and self.memory.state_manager
         self._rate = self.memory.disk_rate or _FIRST_RATE
+        self._room_bytes = _MERGE_SHARE * self.memory.limit_bytes
+        self._shuffle = np.random.default_rng(host.query.tuning.seed)
         self.reason = ""  # why it last decided as it did, with its numbers
+        self.merges = 0
+        self.rows, self.seconds = 0, 0.0  # of merges since they were last set to nothing
 
-    @property
-    def owing(self) -> bool:
-        """Whether there may be something to merge."""
-        return any(owed.any() for owed in self._disk.owed) or (self.along and any(self._disk.generations))
-
-    def measured(self, rows: int, seconds: float) -> None:
-        """A merge of this many rows took this long."""
-        if rows and seconds > 0 and self.memory.disk_rate is None:
-            self._rate = 0.5 * self._rate + 0.5 * rows / seconds
+    def measured(self) -> None:
+        """The merges of a step are over: learn how fast they were."""
+        if self.rows and self.seconds > 0 and self.memory.disk_rate is None:
+            self._rate = 0.5 * self._rate + 0.5 * self.rows / self.seconds
 
     def decide(self, *, idle: bool) -> Merge | None:
-        """What to merge now; the reason is logged."""
-        decision = self.decision(idle=idle)
+        """What to merge now; an idle batch leaves all time and memory to merges. The reason is logged."""
+        if not self._disk.owed.any() and not (self.along and any(self._disk.generations)):
+            return None  # there is nothing to merge
+        plan = [self.groups(o, with_rows=False) for o in self._tree.operators]
+        room = math.inf if idle else self._room_bytes / self._disk.statistics.mean_row_bytes
+        weight = 0.0 if idle else self.memory.memory_weight
+        adaptive = self.memory.flush == "adaptive-global"
+        name = self.memory.flush if self.memory.state_manager or not adaptive else "state-spill"
+        decision = registry.MERGES[name](plan, Setting(self.memory.interval_s, self._rate, room, weight))
         self.reason = decision.reason
         _log.info("%s", self.reason)
         return decision.merge
 
-    def decision(self, *, idle: bool) -> Decision:
-        """What the policy says; an idle batch leaves all time and memory to merges."""
-        plan = [self.groups(o, with_rows=False) for o in self._tree.operators]
-        room = self._room_bytes / self._disk.statistics.mean_row_bytes
-        setting = Setting(self.memory.interval_s, self._rate, room, self.memory.memory_weight)
-        if idle:
-            setting = dataclasses.replace(setting, buffer_rows=math.inf, memory_weight=0.0)
-        adaptive = self.memory.flush == "adaptive-global"
-        name = self.memory.flush if self.memory.state_manager or not adaptive else "state-spill"
-        return registry.MERGES[name](plan, setting)
-
     def groups(self, operator: Operator, *, with_rows: bool) -> Groups:
-        """What is known of an operator's groups."""
-        on_disk = self._disk.generations[operator.number].rows.astype(np.float64)
-        owed = self.owed(operator)
-        return self._disk.statistics.groups(operator, on_disk, owed, with_rows=with_rows)
+        """What is known of an operator's groups; `with_rows` also of their rows in memory."""
+        statistics = self._disk.statistics
+        counts = statistics.of[operator.number]
+        *arrived, local, overall = counts.now
+        none = np.zeros_like(local)
+        return Groups(
+            operator.name,
+            rows=statistics.held(operator) if with_rows else np.zeros_like(arrived),
+            row_bytes=tuple(statistics.row_bytes[child] for child in operator.node),
+            arrived=np.array(arrived),
+            unique=counts.unique() if with_rows else none + 1.0,
+            local=local,
+            overall=overall,
+            disk_rows=self._disk.generations[operator.number].rows.astype(np.float64),
+            owed=self.owed(operator),
+            downstream=statistics.downstream(operator) if with_rows else none,
+            parent=None if operator is self._tree.root else self._tree.above(operator.node).number,
+            silent=tuple(counts.silent),
+        )
 
     def owed(self, operator: Operator) -> Any:
         """About how many combinations groups owe.
@@ -81,3 +104,55 @@ class DiskPhase:
             return owed + owed_after_flush(on_disk, held, unique)
         same_key = unique ** (len(held) - 1)
         return np.where(owed > 0, (np.prod(on_disk + held, axis=0) - np.prod(held, axis=0)) / same_key, 0.0)
+
+    # merges
+
+    def parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
+        """Some groups, as many at a time as may be merged together."""
+        sizes = self._disk.bytes_in_memory(operator)
+        part, size = np.zeros_like(groups), 0.0
+        for group in np.flatnonzero(groups).tolist():
+            if part.any() and size + sizes[group] > self._room_bytes:
+                yield part
+                part, size = np.zeros_like(groups), 0.0
+            part[group] = True
+            size += sizes[group]
+        if part.any():
+            yield part
+
+    def merge(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[Found]:
+        """The combinations across generations of some groups, in random order.
+
+        With `with_memory` rows in memory are the latest generation.
+        """
+        began, disk = self._clock(), self._disk
+        inputs = disk.read(operator, groups, with_memory=with_memory)
+        self.rows += sum(len(rows) for rows, _ in inputs)
+        slices = int(disk.bytes_in_memory(operator)[groups].sum() / self._room_bytes).bit_length()
+        for number in range(1 << slices):
+            sides, numbers = [], []
+            for child, (rows, of_rows) in zip(operator.node, inputs, strict=True):
+                source = disk.tree.sides[child]
+                chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
+                columns = [c for c in (ENDS, BORN) if c.name in source.columns]
+                side = SideState(source.name, source.payload.schema, columns, turned=disk.bits + slices)
+                side.append(rows.pick(chosen))
+                sides.append(side)
+                numbers.append(of_rows[chosen])
+            for positions in self._owed(operator, sides, numbers):
+                self.seconds += self._clock() - began
+                yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])
+                began = self._clock()
+        self.merges += 1
+        self.seconds += self._clock() - began
+
+    def _owed(
+        self, operator: Operator, sides: Sequence[SideState], numbers: Sequence[Int64s]
+    ) -> Iterator[Positions]:
+        """The combinations that some rows owe each other, by the numbers of their generations."""
+        if self._disk.memory.one_sided:
+            return apart(operator.bounds, sides, numbers, self._disk.met[operator.number], _PIECE_ROWS)
+        generations = np.unique(np.concatenate(numbers))
+        ends = [np.searchsorted(of_rows, generations, side="right").tolist() for of_rows in numbers]
+        starts = [[0] * len(sides), *map(list, zip(*ends, strict=True))]
+        return across(operator.bounds, sides, starts, _PIECE_ROWS)

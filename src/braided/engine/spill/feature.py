@@ -32,11 +32,10 @@ from braided.engine.operators.tree import Found
 from braided.engine.sides.freeing import free_at_once, give_back
 from braided.engine.sides.groups import group_of
 from braided.engine.sides.side import Rows, SideState
-from braided.engine.spill import saving
-from braided.engine.spill.disk import Disk, all_inputs
-from braided.engine.spill.disk_merges import DiskMerges
+from braided.engine.spill.disk import Disk, check_saved
 from braided.engine.spill.disk_phase import DiskPhase
-from braided.engine.spill.files import Piece, Store
+from braided.engine.spill.files import Piece
+from braided.engine.spill.group_statistics import LOCAL
 from braided.engine.state import EngineState
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.flush import registry
@@ -56,9 +55,8 @@ class _Task:
 
     groups: Bools
     with_memory: bool  # rows in memory are the latest generation
-    last: bool = False  # nothing more arrives, so all may be dropped afterwards
     pieces: list[dict[int, Piece]] = field(default_factory=list)  # rows in memory, already written
-    rewritten: Bools | None = None  # groups of which these are all rows, because they had many pieces
+    dropped: Bools | None = None  # groups whose earlier pieces go; rows in memory go with them
     leaves: bool = False  # rows in memory are written, and go
     settles: bool = False  # with those of all operators: afterwards nothing is owed
 
@@ -71,12 +69,12 @@ class Spilling(Feature):
 
     name = "spill"
 
-    def __init__(self, host: Host, store: Store | None = None) -> None:
+    def __init__(self, host: Host) -> None:
         super().__init__(host)
         assert host.query.memory is not None
         self.memory, self.tree = host.query.memory, host.tree
-        self.disk = Disk(host, host.site.store if store is None else store)
-        self.merges = DiskMerges(self.disk, host)
+        self.disk = Disk(host)
+        self.phase = DiskPhase(self.disk, host)
         free_at_once()
         self.defers = self.memory.defer is not False  # or rows were restored that may owe something
         if self.defers and host.query.emit_punctuations:
@@ -84,7 +82,6 @@ class Spilling(Feature):
                 "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
                 "are out, and with defer they may wait on disk"
             )
-        self.phase = DiskPhase(self.disk, self.tree, self.merges.room_bytes)
         self.read_rows = 0
         self._free = 0.0  # bytes that were freed since memory was given back
         self._tasks: Tasks = {}
@@ -96,35 +93,33 @@ class Spilling(Feature):
     @property
     def held(self) -> int:
         """Bytes of stored rows in memory, of their indexes, and of what is known of groups."""
-        return sum(s.nbytes for s in self.tree.sides.values()) + self.disk.statistics.nbytes
+        known = sum(counts.nbytes for counts in self.disk.statistics.of)
+        return sum(side.nbytes for side in self.tree.sides.values()) + known
 
     def retains(self) -> set[Plan]:
         """The inputs whose rows may be owed to rows on disk, so that they must not expire."""
         if not self.defers:
             return set()
-        spilled = [o.node for o in self.tree.operators if self.disk.generations[o.number]]
-        found: set[Plan] = set()
-        for operator in self.tree.operators:
-            below = leaves(operator.node)
-            if any(set(leaves(node)) <= set(below) for node in spilled):
-                found.update(operator.node)
-        return found
+        operators = [(o.node, set(leaves(o.node))) for o in self.tree.operators]
+        spilled = [below for (_, below), g in zip(operators, self.disk.generations, strict=True) if g]
+        return {child for node, below in operators if any(s <= below for s in spilled) for child in node}
 
     def hidden(self, hashes: Int64s) -> Bools | None:
         """Rows on disk are held, though sides do not see them."""
-        return self.disk.holds(hashes)
+        spilled = np.any([generations.groups for generations in self.disk.generations], axis=0)
+        return np.asarray(spilled[group_of(hashes, self.disk.bits)])
 
     def save(self, state: EngineState) -> None:
         """What is on disk, and what is merged next."""
-        numbers = saving.save(self.disk, state)
+        numbers = self.disk.save(state)
         state.put_feature(self.name, {**numbers, "defers": self.defers, "next": self.next})
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on; rows that were saved may owe something, whatever is asked for now."""
         numbers = state.feature(self.name)
-        saving.check(numbers, self.memory, same_plan=same_plan)
+        check_saved(numbers, self.memory, same_plan=same_plan)
         if numbers and same_plan:
-            saving.load(self.disk, self.tree.operators, state, numbers)
+            self.disk.load(state, numbers)
             self.defers |= numbers["on_disk"] and numbers["defers"]
             self.defers |= any(generations.owing.any() for generations in self.disk.generations)
             self.next = [None if merge is None else Merge(*merge) for merge in numbers["next"]]
@@ -132,19 +127,16 @@ class Spilling(Feature):
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:
         """Rows on disk cannot do without it."""
-        saving.check(state.feature(cls.name), None, same_plan=False)
+        check_saved(state.feature(cls.name), None, same_plan=False)
         return False
 
     def describe(self, numbers: Numbers) -> None:
         """What is on disk, what it owes, and why the disk phase last decided as it did."""
-        if self.phase.reason:
-            numbers.reasons.append(f"on disk: {self.disk.store.bytes:,} bytes; {self.phase.reason}")
+        size, reason = self.disk.store.bytes, self.phase.reason
+        if reason:
+            numbers.reasons.append(f"on disk: {size:,} bytes; {reason}")
         owed = sum(self.phase.owed(o).sum() for o in self.tree.operators) if self.defers else 0
-        numbers.join |= {
-            "spilled_bytes": self.disk.store.bytes,
-            "owed": round(owed),
-            "disk_decision": self.phase.reason,
-        }
+        numbers.join |= {"spilled_bytes": size, "owed": round(owed), "disk_decision": reason}
         for name, of_stream in zip(self.host.query.names, numbers.streams, strict=True):
             if "live_rows" in of_stream:
                 of_stream["spilled_rows"] = self.disk.rows(name)
@@ -169,18 +161,16 @@ class Spilling(Feature):
                     side.leave_out_gone()
                 self._freed(gone)
         if self.host.site.retried:
-            owing = self.defers and self.phase.owing
-            self.next = [self.phase.decide(idle=idle) if owing else None for idle in (False, True)]
+            self.next = [self.phase.decide(idle=idle) if self.defers else None for idle in (False, True)]
 
     def _flush(self, size: float) -> None:
         """Write the least useful groups to disk, this many bytes at least."""
         plan = [self.phase.groups(o, with_rows=True) for o in self.tree.operators]
         chosen = registry.FLUSHES[self.memory.flush](plan, size)
-        for operator in self.tree.operators:
-            groups = np.zeros((len(operator.node), 1 << self.disk.bits), np.bool_)
-            for flush in chosen:
-                if flush.operator == operator.number:
-                    groups[slice(None) if flush.side is None else flush.side, flush.group] = True
+        by_operator = [np.zeros(generations.rows.shape, np.bool_) for generations in self.disk.generations]
+        for number, group, side in chosen:
+            by_operator[number][slice(None) if side is None else side, group] = True
+        for operator, groups in zip(self.tree.operators, by_operator, strict=True):
             if groups.any():
                 self.disk.flush(operator, groups)
 
@@ -191,37 +181,33 @@ class Spilling(Feature):
             if room <= 0 or not generations:
                 continue
             sizes = self.disk.bytes_in_memory(operator)
-            arrived = self.phase.groups(operator, with_rows=False).arrived.sum(axis=0) * generations.groups
+            arrived = self.disk.statistics.of[operator.number].now[:LOCAL].sum(axis=0) * generations.groups
             chosen = np.zeros(len(arrived), np.bool_)
             for group in np.argsort(-arrived, kind="stable").tolist():
                 if arrived[group] > 0 and sizes[group] <= room:
                     chosen[group] = True
                     room -= sizes[group]
             if chosen.any():
-                back = self.merges.read(operator, chosen, with_memory=False)
+                back = self.disk.read(operator, chosen, with_memory=False)
                 for child, (rows, _) in zip(operator.node, back, strict=True):
                     self.tree.sides[child].append(rows)
-                for group in np.flatnonzero(chosen).tolist():
-                    self.disk.drop(operator.number, group)
+                self.disk.drop(operator.number, chosen)
 
     # steps
 
     def work(self, *, idle: bool) -> Iterator[Tasks]:
         """What is to be merged before the next batch; if that is idle, memory gives nothing."""
-        if self.defers and self.memory.defer is False:
-            yield from self._all_owed()
-            self.defers = False
-        if self.defers and self.disk.mostly_dead():
+        at_once = self.memory.defer is False
+        if self.defers and (at_once or self.disk.mostly_dead()):
             yield from self._all_owed()
             self.disk.drop_dead(self.host.watermark.us)
-        if self.defers and self.phase.owing:
-            merge = self.phase.decide(idle=idle)
-            if merge is not None:
-                yield self._task_of(merge)
+            self.defers = not at_once
+        if self.defers and (merge := self.phase.decide(idle=idle)) is not None:
+            yield self._task_of(merge)
 
     def _planned(self, step: Step) -> Tasks:
         """What is merged together with a batch: decided from what was saved when the last one ended."""
-        if not self.defers or step.later.ended:
+        if not self.defers or not self.host.site.retried or step.later.ended:
             return {}
         if self.memory.defer is False or self.disk.mostly_dead():
             return {
@@ -234,9 +220,9 @@ class Spilling(Feature):
     def finish(self) -> Iterator[Tasks]:
         """All that is owed, from below, when nothing more arrives."""
         for operator in self.tree.operators:
-            for groups in self.merges.parts(operator, self.disk.generations[operator.number].groups):
-                yield {operator.number: _Task(groups, with_memory=True, last=True)}
-            self.disk.forget(operator, all_inputs(operator, np.ones(1 << self.disk.bits, np.bool_)))
+            for groups in self.phase.parts(operator, self.disk.generations[operator.number].groups):
+                yield {operator.number: _Task(groups, with_memory=True, dropped=groups)}
+            self.disk.forget(operator, np.ones(1 << self.disk.bits, np.bool_))
         self.disk.store.close()
 
     def begin(self, step: Step) -> None:
@@ -244,13 +230,10 @@ class Spilling(Feature):
         self._began_us = self.host.watermark.us
         if not self.defers:
             self.disk.drop_dead(self._began_us)
-        self._tasks = dict(step.work or {})
-        if self.host.site.retried and step.work is None:
-            self._tasks = self._planned(step)
+        self._tasks = dict(self._planned(step) if step.work is None else step.work)
         if step.batch:
-            for counts in self.disk.statistics.of:
-                counts.batch()
-        self.merges.rows, self.merges.seconds = 0, 0.0
+            self.disk.statistics.batch()
+        self.phase.rows, self.phase.seconds = 0, 0.0
         self.disk.tick += 1
         for side in self.tree.sides.values():
             side.tick = self.disk.tick
@@ -265,45 +248,37 @@ class Spilling(Feature):
 
     def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
         """Count what came of each group."""
-        self.disk.statistics.found(operator, sides, positions)
+        self.disk.statistics.count_found(operator, sides, positions)
 
     def owed(self, operator: int) -> Iterator[Found]:
         """The combinations that an operator owes, as far as this step is to find them."""
-        which = self.tree.operators[operator]
-        if not self.defers and operator not in self._tasks:
-            self._add_cold(which)
-        task = self._tasks.get(operator)
-        if task is not None:
+        which, generations = self.tree.operators[operator], self.disk.generations[operator]
+        if generations and not self.defers and operator not in self._tasks:
+            groups = generations.groups & self.disk.statistics.held(which).any(axis=0)
+            if groups.any():  # rows that arrived for groups on disk meet them now, and go there
+                self._tasks[operator] = _Task(groups, with_memory=True, leaves=True)
+        if (task := self._tasks.get(operator)) is not None:
             if task.leaves:
                 self._write_all(which, task)
-            for groups in self.merges.parts(which, task.groups) if task.with_memory else [task.groups]:
-                yield from self.merges.across(which, groups, with_memory=task.with_memory)
+            for groups in self.phase.parts(which, task.groups):
+                yield from self.phase.merge(which, groups, with_memory=task.with_memory)
 
     def commit(self, step: Step) -> None:
         """What the step merged has met."""
         disk = self.disk
         for number, task in self._tasks.items():
-            operator = self.tree.operators[number]
-            if task.rewritten is not None:
-                for group in np.flatnonzero(task.rewritten).tolist():
-                    disk.drop(number, group)
-            if task.pieces:
-                disk.flushed(operator, all_inputs(operator, task.groups), task.pieces)
-            for group in np.flatnonzero(task.groups).tolist():
-                disk.meet(number, group)
-                if task.last:
-                    disk.drop(number, group)
-            if task.last:
-                disk.forget(operator, all_inputs(operator, task.groups))
+            if task.dropped is not None:
+                disk.drop(number, task.dropped)
+                disk.flushed(self.tree.operators[number], task.groups, task.pieces)
+            disk.meet(number, task.groups)
         if any(task.settles for task in self._tasks.values()):
             disk.drop_dead(self._began_us)
             self.defers = self.memory.defer is not False
         self._tasks = {}
         disk.statistics.after_interval()
-        rows, seconds = self.merges.rows, self.merges.seconds
-        self._freed(rows * disk.statistics.mean_row_bytes)
-        self.read_rows += rows
-        self.phase.measured(rows, seconds)
+        self._freed(self.phase.rows * disk.statistics.mean_row_bytes)
+        self.read_rows += self.phase.rows
+        self.phase.measured()
 
     def undo(self) -> None:
         """What the step wrote goes."""
@@ -320,20 +295,13 @@ class Spilling(Feature):
         leaves = leaves or self.phase.along
         return {merge.operator: _Task(groups, self.memory.one_sided or leaves, leaves=leaves)}
 
-    def _add_cold(self, operator: Operator) -> None:
-        """Groups with rows on disk that rows arrived for: they meet in this batch, and go to disk."""
-        generations = self.disk.generations[operator.number]
-        groups = self.disk.statistics.held(operator).any(axis=0) & generations.groups
-        if groups.any():
-            self._tasks[operator.number] = _Task(groups, with_memory=True, leaves=True)
-
     def _write_all(self, operator: Operator, task: _Task) -> None:
         """Write the rows in memory of a task's groups; where there are many pieces, all rows as one."""
         crowded = self.disk.generations[operator.number].crowded(_MOST_PIECES)
-        task.rewritten = task.groups & crowded
-        task.pieces = self.disk.write(operator, all_inputs(operator, task.groups & ~crowded))
-        if task.rewritten.any():
-            read = self.merges.read(operator, task.rewritten, with_memory=True)
+        task.dropped = task.groups & crowded
+        task.pieces = self.disk.write(operator, task.groups & ~crowded)
+        if task.dropped.any():
+            read = self.disk.read(operator, task.dropped, with_memory=True)
             rewritten = self.disk.write_rows(operator, [rows for rows, _ in read])
             task.pieces = [of_input | more for of_input, more in zip(task.pieces, rewritten, strict=True)]
 
@@ -342,9 +310,9 @@ class Spilling(Feature):
         for operator in self.tree.operators:
             generations = self.disk.generations[operator.number]
             if generations:
-                self.disk.flush(operator, all_inputs(operator, generations.groups))
+                self.disk.flush(operator, generations.groups)
             owing = generations.groups if self.memory.one_sided else generations.owing
-            for groups in self.merges.parts(operator, owing):
+            for groups in self.phase.parts(operator, owing):
                 yield {operator.number: _Task(groups, with_memory=False)}
 
     def _freed(self, size: float) -> None:

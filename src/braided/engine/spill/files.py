@@ -8,10 +8,8 @@ wrote, writes to a folder of its own, and removes nothing of its parent's.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import errno
-import io
 import itertools
 import os
 import tempfile
@@ -30,6 +28,11 @@ from braided.policies.arrays import Int64s
 from braided.query.errors import SpillFailed
 
 _PER_ROW = ("hashes", "times", "ends", "checks", "born")
+_FOREVER = 1 << 62
+_REMEDIES = {
+    "write": "give another one with bd.Memory(directory=...), or a larger limit",
+    "read": "files there must stay until the join ends",
+}
 _BEHIND = b"braided: behind the stored columns"  # in a schema's metadata, since columns have any name
 
 
@@ -42,10 +45,9 @@ class SpillFile:
     size: int = 0
     pieces: int = 0
 
-    @property
-    def path(self) -> Path:
-        """Where it lies."""
-        return self.home.folder.path / self.name
+    def open(self, flags: int, mode: str) -> IO[Any]:
+        """Open it."""
+        return os.fdopen(self.home.folder.open(self.name, flags), mode)
 
     def remove(self) -> None:
         """Remove it, unless it is the file of a parent process."""
@@ -91,7 +93,7 @@ class LastingStore(Store, Protocol):
     def place(self, piece: Any) -> Any:
         """Where a piece lies, as plain values."""
 
-    def found(self, place: Any) -> Any:
+    def piece_at(self, place: Any) -> Any:
         """The piece that lies at a place."""
 
 
@@ -110,17 +112,17 @@ class Spill:
         Of every input: its rows, where each group begins and the end, and the watermarks that rows do not
         survive (None if they stay).
         """
-        file, sink = self._new_file()
-        try:
-            with sink:
-                pieces = [[*self._pieces(file, sink, *part)] for part in parts]
-        except (OSError, pa.ArrowException) as wrong:
-            file.remove()
-            raise self._failed("write", file.path.parent, wrong) from wrong
-        file.pieces = sum(map(len, pieces))
+        parent = Path(self._directory or tempfile.gettempdir())
+        with _failing("write", parent):
+            file, sink = self._new_file(parent)
+            try:
+                with sink:
+                    pieces = [[*self._pieces(file, sink, *part)] for part in parts]
+                file.pieces = sum(map(len, pieces))
+            finally:
+                if not file.pieces:  # it failed, or there was nothing to write
+                    file.remove()
         self.bytes += file.size
-        if not file.pieces:
-            file.remove()
         return pieces
 
     def _pieces(
@@ -135,17 +137,12 @@ class Spill:
 
     def read(self, pieces: Iterable[Piece]) -> dict[Piece, Rows]:
         """The rows of some pieces; they stay on disk."""
-        by_file = collections.defaultdict(list)
-        for piece in pieces:
-            by_file[piece.file].append(piece)
-        found: dict[Piece, Rows] = {}
-        for file, those in by_file.items():
-            try:
-                with os.fdopen(file.home.folder.open(file.name, os.O_RDONLY), "rb") as source:
-                    found.update((piece, _read(source, piece)) for piece in those)
-            except (OSError, pa.ArrowException) as wrong:
-                raise self._failed("read", file.path.parent, wrong) from wrong
-        return found
+        rows: dict[Piece, Rows] = {}
+        by_file = sorted(pieces, key=lambda piece: id(piece.file))
+        for file, several in itertools.groupby(by_file, key=lambda piece: piece.file):
+            with _failing("read", file.home.folder.path), file.open(os.O_RDONLY, "rb") as source:
+                rows.update((piece, _read(source, piece)) for piece in several)
+        return rows
 
     def drop(self, pieces: Iterable[Piece]) -> None:
         """Pieces are needed no more."""
@@ -155,24 +152,14 @@ class Spill:
                 self.bytes -= piece.file.size
                 piece.file.remove()
 
-    def _new_file(self) -> tuple[SpillFile, IO[bytes]]:
-        self._written += 1
-        parent = Path(self._directory or tempfile.gettempdir())
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                return self._made(parent)
-            self._home = None  # somebody has removed the folder: rows go to another one from now on
-            return self._made(parent)
-        except OSError as wrong:
-            raise self._failed("write", parent, wrong) from wrong
-
-    def _made(self, parent: Path) -> tuple[SpillFile, IO[bytes]]:
-        if self._home is None or not self._home.ours:  # a forked child has a folder of its own
+    def _new_file(self, parent: Path) -> tuple[SpillFile, IO[Any]]:
+        """Open a new file; in another folder, if this one is a parent process's or was removed."""
+        if self._home is None or not self._home.ours or not self._home.folder.path.exists():
             self._home = make_home(parent)
             self._remove = weakref.finalize(self, self._home.remove)
+        self._written += 1
         file = SpillFile(self._home, f"{self._written}.arrow")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        return file, os.fdopen(self._home.folder.open(file.name, flags), "wb")
+        return file, file.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, "wb")
 
     def close(self) -> None:
         """Remove all that is there."""
@@ -180,15 +167,18 @@ class Spill:
             self._remove()
             self._home, self.bytes = None, 0
 
-    def _failed(self, what: str, where: Path, wrong: Exception) -> SpillFailed:
-        reason = getattr(wrong, "strerror", None) or str(wrong)
-        remedy = "give another one with bd.Memory(directory=...), or a larger limit"
-        if what == "read":
-            remedy = "files there must stay until the join ends"
-        return SpillFailed(
-            f"memory: cannot {what} rows in the directory {str(where)!r}: {reason}; {remedy}. Nothing is "
-            "lost: the call that failed has changed nothing, and may be repeated"
-        )
+
+@contextlib.contextmanager
+def _failing(what: str, where: Path) -> Iterator[None]:
+    """Say where rows could not be written or read, and what to do about it."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as wrong:
+        raise SpillFailed(
+            f"memory: cannot {what} rows in the directory {str(where)!r}: "
+            f"{getattr(wrong, 'strerror', None) or wrong}; {_REMEDIES[what]}. Nothing is lost: the call that "
+            "failed has changed nothing, and may be repeated"
+        ) from wrong
 
 
 def described(rows: Rows) -> pa.RecordBatch:
@@ -207,31 +197,12 @@ def read_rows(batch: pa.RecordBatch) -> Rows:
     return Rows(batch.select(list(range(stored))).replace_schema_metadata(None), **per_row)
 
 
-def numbered(rows: Rows, number: int) -> pa.RecordBatch:
-    """Rows as a snapshot has them, with the number of their generation."""
-    batch = described(rows)
-    numbers = pa.array(np.full(len(rows), number, np.int64))
-    schema = batch.schema.append(pa.field("number", numbers.type))
-    return pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
-
-
-def by_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Rows]]:
-    """The rows of a snapshot, generation by generation."""
-    found = collections.defaultdict(list)
-    for batch in batches:
-        found[batch.columns[-1][0].as_py()].append(batch.select(list(range(batch.num_columns - 1))))
-    for number, several in sorted(found.items()):
-        yield number, read_rows(pa.concat_batches(several))
-
-
 def latest(ends_us: Int64s | None, low: int, high: int) -> int:
     """The watermark that none of some rows survives."""
-    if ends_us is None or low == high:
-        return (1 << 62) if low < high else -(1 << 62)
-    return int(np.max(ends_us[low:high]))
+    return _FOREVER if ends_us is None else int(np.max(ends_us[low:high]))
 
 
-def _read(source: io.BufferedReader, piece: Piece) -> Rows:
+def _read(source: Any, piece: Piece) -> Rows:
     source.seek(piece.start)
     message = pa.allocate_buffer(piece.size)
     if source.readinto(message) != piece.size:

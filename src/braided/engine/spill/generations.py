@@ -5,115 +5,82 @@ Rows of a group that were flushed together are one generation; generations that 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from braided.engine.spill.files import Piece
-from braided.policies.arrays import Bools, Int64s
+from braided.policies.arrays import Bools
+
+_FOREVER = 1 << 63  # later than any piece dies
 
 
-@dataclass(frozen=True)
-class Generation:
-    """Rows of a group that have met each other: pieces, by input; `number` orders generations."""
+class Stored(NamedTuple):
+    """A piece of one group: rows of the input at `place`, in the generation with this number."""
 
     number: int
-    pieces: tuple[tuple[Piece, ...], ...]
-
-    @property
-    def all(self) -> list[Piece]:
-        """The pieces of all inputs."""
-        return [piece for pieces in self.pieces for piece in pieces]
+    place: int
+    piece: Piece
 
 
 class Generations:
-    """What one operator has on disk."""
+    """What one operator has on disk; a generation's number tells when it was flushed."""
 
     def __init__(self, inputs: int, groups: int) -> None:
-        self._of: dict[int, list[Generation]] = {}
+        self._of: dict[int, list[Stored]] = {}
         self.rows = np.zeros((inputs, groups), np.int64)
 
     def __bool__(self) -> bool:
         return bool(self._of)
 
+    def __iter__(self) -> Iterator[tuple[int, Stored]]:
+        return ((group, stored) for group, several in self._of.items() for stored in several)
+
     @property
     def groups(self) -> Bools:
         """Which groups have rows on disk."""
-        found: Bools = self.rows.sum(axis=0) > 0
-        return found
+        return np.asarray(self.rows.any(axis=0))
 
     @property
     def owing(self) -> Bools:
         """Which groups have generations that have not met."""
-        found = np.zeros(self.rows.shape[1], np.bool_)
-        found[[g for g, generations in self._of.items() if len(generations) > 1]] = True
-        return found
+        return self._which(lambda several: len({stored.number for stored in several}) > 1)
 
     def crowded(self, most: int) -> Bools:
         """Which groups have an input of at least this many pieces."""
-        found = np.zeros(self.rows.shape[1], np.bool_)
-        for group, generations in self._of.items():
-            of_inputs = zip(*(g.pieces for g in generations), strict=True)
-            found[group] = any(sum(map(len, pieces)) >= most for pieces in of_inputs)
-        return found
+        return self._which(lambda several: max(Counter(s.place for s in several).values()) >= most)
 
-    def add(self, number: int, pieces: Sequence[dict[int, Piece]]) -> None:
-        """A flush: by input, the piece of each group."""
-        for group in sorted({g for by_group in pieces for g in by_group}):
-            parts = tuple((p[group],) if group in p else () for p in pieces)
-            self.put(group, Generation(number, parts))
+    def of(self, groups: Bools) -> list[Stored]:
+        """What is on disk of some groups, generation by generation."""
+        stored = [s for group in np.flatnonzero(groups).tolist() for s in self._of.get(group, ())]
+        return sorted(stored, key=lambda s: s.number)
 
-    def put(self, group: int, generation: Generation) -> None:
-        """One more generation of a group."""
-        self._of.setdefault(group, []).append(generation)
-        self.rows[:, group] += [sum(p.rows for p in pieces) for pieces in generation.pieces]
+    def put(self, group: int, stored: Stored) -> None:
+        """One more piece of a group."""
+        self._of.setdefault(group, []).append(stored)
+        self.rows[stored.place, group] += stored.piece.rows
 
-    def by_number(self, groups: Int64s) -> list[Generation]:
-        """Some groups' generations, of one number as one: keys tell groups apart."""
-        found: dict[int, list[Generation]] = {}
-        for group in groups.tolist():
-            for generation in self._of.get(group, ()):
-                found.setdefault(generation.number, []).append(generation)
-        return [_joined(several) for _, several in sorted(found.items())]
+    def meet(self, groups: Bools) -> None:
+        """All generations of some groups have met: each group has one, with the number of its last."""
+        for group in np.flatnonzero(self.owing & groups).tolist():
+            last = max(stored.number for stored in self._of[group])
+            self._of[group] = [stored._replace(number=last) for stored in self._of[group]]
 
-    def met(self, group: int) -> None:
-        """All generations of a group have met: they are one."""
-        if len(found := self._of.get(group, [])) > 1:
-            self._of[group] = [_joined(found)]
+    def drop(self, groups: Bools, watermark_us: int = _FOREVER) -> list[Piece]:
+        """Forget the pieces of some groups that the watermark has passed, and return them."""
+        dropped = []
+        for group in np.flatnonzero(self.groups & groups).tolist():
+            for stored in self._of.pop(group):
+                self.rows[stored.place, group] -= stored.piece.rows
+                if stored.piece.dies_us < watermark_us:
+                    dropped.append(stored.piece)
+                else:
+                    self.put(group, stored)
+        return dropped
 
-    def drop(self, group: int) -> list[Piece]:
-        """Forget a group; what was on disk of it."""
-        self.rows[:, group] = 0
-        return [p for generation in self._of.pop(group, ()) for p in generation.all]
-
-    def drop_dead(self, watermark_us: int) -> list[Piece]:
-        """Forget the pieces that the watermark has passed, of groups whose generations have met."""
-        gone: list[Piece] = []
-        for group, generations in list(self._of.items()):
-            if len(generations) > 1:
-                continue
-            (one,) = generations
-            gone += [p for p in one.all if p.dies_us < watermark_us]
-            left = tuple(tuple(p for p in pieces if p.dies_us >= watermark_us) for pieces in one.pieces)
-            self._of[group] = [Generation(one.number, left)]
-            self.rows[:, group] = [sum(p.rows for p in pieces) for pieces in left]
-            if not any(left):
-                del self._of[group]
-        return gone
-
-    def dead_rows(self, watermark_us: int) -> int:
-        """Rows of pieces that the watermark has passed."""
-        return sum(p.rows for _, g in self for p in g.all if p.dies_us < watermark_us)
-
-    def __iter__(self) -> Iterator[tuple[int, Generation]]:
-        for group, generations in self._of.items():
-            for generation in generations:
-                yield group, generation
-
-
-def _joined(generations: Sequence[Generation]) -> Generation:
-    """Several generations as one, with the number of the last."""
-    of_inputs = zip(*(g.pieces for g in generations), strict=True)
-    return Generation(generations[-1].number, tuple(tuple(itertools.chain(*pieces)) for pieces in of_inputs))
+    def _which(self, true_of: Callable[[list[Stored]], bool]) -> Bools:
+        chosen = np.zeros(self.rows.shape[1], np.bool_)
+        chosen[[group for group, several in self._of.items() if true_of(several)]] = True
+        return chosen

@@ -1,42 +1,96 @@
-"""What is known of the partition groups of a live tree: flush policies and disk phases go by it."""
+"""What is known of the partition groups of a live tree: flush policies and disk phases go by it.
+
+Different keys of a group are counted by marking places in a table by their hash (linear counting): its share
+of places that stayed empty tells how many there were.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from braided.engine.features import Host
+from braided.engine.operators.inputs import Input
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.operators.tree import Tree
 from braided.engine.sides.groups import group_of, groups_at, rows_by_group
 from braided.engine.sides.side import Rows, SideState
-from braided.engine.spill.group_counts import LOCAL, OVERALL, GroupCounts
-from braided.policies.arrays import Floats, Int64s
-from braided.policies.flush.question import Groups
-from braided.query.join_query import JoinQuery
+from braided.policies.arrays import Floats, Int32s, Int64s
+from braided.policies.keeping import Smoothed
 from braided.query.memory import Memory
 from braided.query.plan_tree import Plan, leaves
 
+_PLACES_SHARE = 128  # of the limit: what the tables of all operators together may take
+_LEAST_BITS, _MOST_BITS = 5, 16
 _ROW_BYTES = 40  # of a stored row, besides its columns: hash, time, link and its part of the index
+LOCAL, OVERALL = -2, -1
+
+
+class GroupCounts:
+    """What the groups of one operator take in and give out, interval by interval."""
+
+    def __init__(self, memory: Memory, inputs: int, operators: int) -> None:
+        self._bits = memory.group_bits
+        groups = 1 << self._bits
+        room = memory.limit_bytes // _PLACES_SHARE // operators // groups
+        self._place_bits = min(_MOST_BITS, max(_LEAST_BITS, room.bit_length() - 1))
+        self._places = np.zeros((groups, 1 << self._place_bits), np.bool_)
+        self._counts = np.zeros((inputs + 2, groups))  # arrived by input, local, overall
+        self._averages = Smoothed(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
+        self.silent = [True] * inputs  # by input, whether the latest batch brought nothing
+        self.nbytes = self._places.nbytes + 4 * self._counts.nbytes
+
+    def arrived(self, place: int, hashes: Int64s) -> None:
+        """Rows arrive at an input."""
+        self.silent[place] = False
+        self.count(place, group_of(hashes, self._bits))
+        self._places.reshape(-1)[group_of(hashes, self._bits + self._place_bits)] = True
+
+    def count(self, what: int, groups: Int64s) -> None:
+        """Count groups: of rows at an input, of combinations (`LOCAL`), of results (`OVERALL`)."""
+        self._counts[what] += np.bincount(groups, minlength=self._counts.shape[1])
+
+    def interval(self, share: float) -> None:
+        """An interval is over; `share` is how much of one it was, if it was longer or shorter."""
+        self._averages.observe(self._counts / share)
+        self._counts = np.zeros_like(self._counts)
+
+    @property
+    def now(self) -> Floats:
+        """By group what an interval brings: rows at each input, then combinations, then results."""
+        averages = self._averages.now
+        return self._counts if averages is None else averages
+
+    def unique(self) -> Floats:
+        """About how many different keys came in each group; at least one."""
+        places = self._places.shape[1]
+        empty = np.maximum(places - np.count_nonzero(self._places, axis=1), 0.5)
+        return np.asarray(np.maximum(1.0, -places * np.log(empty / places)))
+
+    def save(self) -> dict[str, Any]:
+        """As plain numbers; which keys came is learned again."""
+        return {"counts": self._counts.tolist(), "kept": self._averages.save()}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on from saved numbers, if they are of as many groups."""
+        counts = np.array(saved["counts"])
+        if counts.shape == self._counts.shape:
+            self._counts = counts
+            self._averages.load(saved["kept"])
 
 
 class GroupStatistics:
-    """Counts of all operators' groups, interval by interval, and about how large rows are."""
+    """Counts of all operators' groups, and about how large rows are."""
 
-    def __init__(self, query: JoinQuery, memory: Memory, tree: Tree, clock: Callable[[], float]) -> None:
-        self._query, self._memory, self._tree, self._clock = query, memory, tree, clock
-        self._bits = memory.group_bits
-        operators = tree.operators
+    def __init__(self, host: Host, memory: Memory) -> None:
+        self._graph, self._tree, self._clock = host.query.graph, host.tree, host.site.clock
+        self._memory, self._bits = memory, memory.group_bits
+        operators = host.tree.operators
         self.of = [GroupCounts(memory, len(o.node), len(operators)) for o in operators]
         self.row_bytes: dict[Plan, float] = {child: 64.0 for o in operators for child in o.node}
-        self.began = clock()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(counts.nbytes for counts in self.of)
+        self.began = self._clock()
 
     @property
     def mean_row_bytes(self) -> float:
@@ -45,13 +99,18 @@ class GroupStatistics:
 
     # what happens
 
+    def batch(self) -> None:
+        """A batch begins."""
+        for counts in self.of:
+            counts.silent = [True] * len(counts.silent)
+
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
         """Rows arrive at an input."""
         self.of[operator].arrived(place, rows.hashes)
         child = self._tree.operators[operator].node[place]
         self.row_bytes[child] = rows.batch.nbytes / len(rows) + _ROW_BYTES
 
-    def found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
+    def count_found(self, operator: int, sides: Sequence[SideState], positions: Positions) -> None:
         """An operator has found combinations; what the last one finds came of groups of all others."""
         groups = groups_at(sides[0], positions[0], self._bits)
         self.of[operator].count(LOCAL, groups)
@@ -62,7 +121,7 @@ class GroupStatistics:
         assert root.combining is not None
         for source, side, at in zip(root.combining.inputs, sides, positions, strict=True):
             for below in self._tree.operators[:-1]:
-                if set(leaves(below.node)) <= set(source.streams):
+                if set(leaves(below.node)) <= set(leaves(source.node)):
                     self.of[below.number].count(OVERALL, self._lineage(source, side, at, below))
 
     def after_interval(self) -> None:
@@ -77,47 +136,21 @@ class GroupStatistics:
 
     def held(self, operator: Operator) -> Floats:
         """Rows in memory by input and group."""
-        sides = [self._tree.sides.get(child) for child in operator.node]
-        none = np.zeros(1 << self._bits)
-        return np.array([none if s is None else rows_by_group(s, self._bits) for s in sides], np.float64)
+        none, sides = np.zeros(1 << self._bits), self._tree.sides
+        rows = [rows_by_group(sides[c], self._bits) if c in sides else none for c in operator.node]
+        return np.array(rows, np.float64)
 
-    def bytes_of(self, operator: Operator, rows: Any) -> Floats:
-        """About how many bytes groups take in memory, of rows by input and group."""
-        found: Floats = np.array([self.row_bytes[child] for child in operator.node]) @ rows
-        return found
-
-    def groups(self, operator: Operator, disk_rows: Floats, owed: Floats, *, with_rows: bool) -> Groups:
-        """What is known of an operator's groups; `with_rows` also of their rows in memory."""
-        counts = self.of[operator.number]
-        arrived, local, overall = counts.now()
-        none = np.zeros(1 << self._bits)
-        parent = None if operator is self._tree.root else self._tree.above(operator.node).number
-        return Groups(
-            operator.name,
-            rows=self.held(operator) if with_rows else np.zeros((len(operator.node), len(none))),
-            row_bytes=tuple(self.row_bytes[child] for child in operator.node),
-            arrived=arrived,
-            unique=counts.unique() if with_rows else none + 1.0,
-            local=local,
-            overall=overall,
-            disk_rows=disk_rows,
-            owed=owed,
-            downstream=self._downstream(operator) if with_rows else none,
-            parent=parent,
-            silent=tuple(counts.silent),
-        )
-
-    def _downstream(self, operator: Operator) -> Any:
+    def downstream(self, operator: Operator) -> Floats:
         """Intermediate rows in memory that came of each group."""
-        found = np.zeros(1 << self._bits)
+        rows = np.zeros(1 << self._bits)
         if self._memory.flush == "state-spill":
             for source, side in self._tree.intermediates:
                 if operator.node in source.lineage:
                     groups = self._lineage(source, side, np.arange(side.first, side.count), operator)
-                    found += np.bincount(groups, minlength=len(found))
-        return found
+                    rows += np.bincount(groups, minlength=len(rows))
+        return rows
 
-    def _lineage(self, source: Any, side: SideState, at: Any, below: Operator) -> Int64s:
+    def _lineage(self, source: Input, side: SideState, at: Int32s | Int64s, below: Operator) -> Int64s:
         """The groups of a lower operator that rows came from.
 
         Some were stored before they carried them, or when there were more groups.
@@ -128,7 +161,7 @@ class GroupStatistics:
             if not len(groups) or (groups.min() >= 0 and groups.max() < 1 << self._bits):
                 return groups
         assert below.keys is not None
-        key = source.key(self._query.graph, self._query.graph.key(below.node))
+        key = source.key(self._graph, self._graph.key(below.node))
         return group_of(below.keys.hashes(side.payload.gather(at, key), len(at)), self._bits)
 
     # from and to a checkpoint

@@ -72,16 +72,12 @@ def sweep(parent: Path) -> None:
     """Remove the homes of processes that are gone: nobody holds their lock."""
     for path in parent.absolute().glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), Folder(path) as folder:
-            _remove_if_left(folder)
-
-
-def _remove_if_left(folder: Folder) -> None:
-    try:
-        lock = folder.lock(_LOCK, 0)
-    except FileNotFoundError:  # its maker was killed, or is just about to lock it
-        os.rmdir(folder.path)
-        return
-    try:
-        folder.destroy(last=_LOCK)
-    finally:
-        os.close(lock)
+            try:
+                lock = folder.lock(_LOCK, 0)
+            except FileNotFoundError:  # its maker was killed, or is just about to lock it
+                os.rmdir(folder.path)
+                continue
+            try:
+                folder.destroy(last=_LOCK)
+            finally:
+                os.close(lock)

@@ -24,11 +24,11 @@ leaves out these, and those whose rows had all arrived before an earlier merge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from braided.engine.kernels.tables import FIRST, SEEN
+from braided.engine.kernels.tables import FIRST
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.search import Search
 from braided.engine.sides.groups import groups_at
@@ -36,7 +36,7 @@ from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int64s
 from braided.query.bounds import Bounds
 
-_Ranges = tuple[list[int], list[int]]  # by input: from where, and up to where
+_Range = tuple[int, list[int], list[int]]  # driver; by input: from where, and up to where
 
 
 def across(
@@ -46,76 +46,61 @@ def across(
 
     The sides have indexes, and hold nothing else. A piece has up to half as many rows again as `most_rows`.
     """
-    search = _Ranged(bounds, sides, most_rows)
-    for g in range(1, len(starts) - 1):
-        for driver, (low, high) in _ranges(starts[0], starts[g], starts[g + 1]):
-            yield from search.found(driver, low, high)
-    yield from search.rest()
+    generations = range(1, len(starts) - 1)
+    ranges = (r for g in generations for r in _ranges(starts[0], starts[g], starts[g + 1]))
+    return _combinations(bounds, sides, ranges, most_rows)
 
 
 def apart(
-    bounds: Bounds,
-    sides: Sequence[SideState],
-    departed: Sequence[Int64s],
-    merged: Int64s,
-    bits: int,
-    most_rows: int,
+    bounds: Bounds, sides: Sequence[SideState], departed: Sequence[Int64s], merged: Int64s, most_rows: int
 ) -> Iterator[Positions]:
     """All combinations of rows that were never in memory together, of rows that tell when they arrived.
 
     `departed` tells by input when each row left memory; `merged` by group when all of its rows last met.
     """
-    search = _Ranged(bounds, sides, most_rows)
-    whole = [0] * len(sides), [side.count for side in sides]
-    for found in (*search.found(0, *whole), *search.rest()):
-        born = np.max([side.columns.at("born", at) for side, at in zip(sides, found, strict=True)], axis=0)
-        left = np.min([gone[at] for gone, at in zip(departed, found, strict=True)], axis=0)
-        owed = (born >= left) & (born > merged[groups_at(sides[0], found[0], bits)])
+    bits = (len(merged) - 1).bit_length()
+    whole = 0, [0] * len(sides), [side.count for side in sides]
+    for positions in _combinations(bounds, sides, [whole], most_rows):
+        born = np.max([s.columns.at("born", at) for s, at in zip(sides, positions, strict=True)], axis=0)
+        left = np.min([gone[at] for gone, at in zip(departed, positions, strict=True)], axis=0)
+        owed = (born >= left) & (born > merged[groups_at(sides[0], positions[0], bits)])
         if owed.any():
-            yield np.ascontiguousarray(found[:, owed])
+            yield np.ascontiguousarray(positions[:, owed])
 
 
-def _ranges(begin: Sequence[int], old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, _Ranges]]:
+def _ranges(begin: Sequence[int], old: Sequence[int], new: Sequence[int]) -> Iterator[_Range]:
     """Which rows meet, driver by driver: of input i positions begin[i]..old[i] are old, ..new[i] new."""
     last = len(begin) - 1
     for driver in range(last):
         low = [*begin[:driver], old[driver], *begin[driver + 1 :]]
-        yield driver, (low, [*new[: driver + 1], *old[driver + 1 :]])
+        yield driver, low, [*new[: driver + 1], *old[driver + 1 :]]
     for first_old in range(last):
         low = [*old[:first_old], *begin[first_old:last], old[last]]
-        yield last, (low, [*new[:first_old], old[first_old], *new[first_old + 1 :]])
+        yield last, low, [*new[:first_old], old[first_old], *new[first_old + 1 :]]
 
 
-class _Ranged:
-    """Looks for combinations of ranges of rows; small pieces are put together."""
-
-    def __init__(self, bounds: Bounds, sides: Sequence[SideState], most_rows: int) -> None:
-        self._kernel = Search(bounds.matrix)
-        self._out = np.empty((len(sides), most_rows), np.int32)
-        self._held: list[Positions] = []
-        self._rows = 0
-        for side, row in zip(sides, self._kernel.sides, strict=True):
-            side.describe(row, side.count)
-
-    def found(self, driver: int, low: list[int], high: list[int]) -> Iterator[Positions]:
-        """The combinations of a driver's rows with some ranges of the others; few partners first."""
-        if not all(a < b for a, b in zip(low, high, strict=True)):
-            return
-        self._kernel.sides[:, FIRST] = low
-        inputs = len(low)
-        partners = sorted((p for p in range(inputs) if p != driver), key=lambda p: high[p] - low[p])
-        orders, rations = self._kernel.plans()
-        orders[driver] = driver, *partners
-        segment = np.zeros((1, SEEN + inputs), np.int64)
-        segment[0] = driver, low[driver], high[driver], *high
-        for many, _, _ in self._kernel.run(segment, orders, rations, self._out):
-            self._held.append(self._out[:, :many].copy())
-            self._rows += many
-            if 2 * self._rows >= self._out.shape[1]:
-                yield from self.rest()
-
-    def rest(self) -> Iterator[Positions]:
-        """What was found and not handed out yet."""
-        if self._rows:
-            yield np.concatenate(self._held, axis=1)
-        self._held, self._rows = [], 0
+def _combinations(
+    bounds: Bounds, sides: Sequence[SideState], ranges: Iterable[_Range], most_rows: int
+) -> Iterator[Positions]:
+    """The combinations of a driver's rows with ranges of the others, few partners first; in large pieces."""
+    kernel, out = Search(bounds.matrix), np.empty((len(sides), most_rows), np.int32)
+    for side, row in zip(sides, kernel.sides, strict=True):
+        side.describe(row, side.count)
+    pieces: list[Positions] = []
+    rows = 0
+    for driver, low, high in ranges:
+        sizes = np.subtract(high, low)
+        if not (sizes > 0).all():
+            continue
+        kernel.sides[:, FIRST] = low
+        orders, rations = kernel.plans()
+        orders[driver] = driver, *(p for p in np.argsort(sizes, kind="stable") if p != driver)
+        segment = np.array([[driver, low[driver], high[driver], *high]], np.int64)
+        for many, _, _ in kernel.run(segment, orders, rations, out):
+            pieces.append(out[:, :many].copy())
+            rows += many
+            if 2 * rows >= most_rows:
+                yield np.concatenate(pieces, axis=1)
+                pieces, rows = [], 0
+    if rows:
+        yield np.concatenate(pieces, axis=1)

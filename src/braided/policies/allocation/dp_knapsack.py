@@ -23,8 +23,8 @@ in 250 parts. What rounding leaves over goes to the best path that it is enough 
 ...                  HalfJoin("c", ("a", "b")): 0.01})
 >>> [(path.stream, whole_unit(path).probes, whole_unit(path).output) for path in model.paths]
 [('a', 15.0, 4.0), ('b', 16.0, 5.0), ('c', 10.0, 1.0)]
->>> answer = allocate(Question(model, 30))
->>> answer.reason, round(answer.output, 9)  # the best path first would be 16 + 10 probes and 6 results
+>>> best = allocate(Question(model, 30))
+>>> best.reason, round(best.output, 9)  # the best path first would be 16 + 10 probes and 6 results
 ('whole units: a 2 x 11 rows', 8.0)
 """
 
@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braided.policies.allocation.question import Allocation, Question, along_paths
+from braided.policies.allocation.question import Allocation, Question, answer, spread
 from braided.policies.arrays import Floats, Int64s
 from braided.policies.plan_model import Path
 
@@ -62,7 +62,10 @@ def allocate(question: Question) -> Allocation:
     paths = question.model.paths
     units = [whole_unit(path) for path in paths]
     times = _top_up(paths, units, _best_times(units, question.budget), question.budget)
-    return _answer("dp-knapsack", question, units, times)
+    rows = [float(unit.rows * n) for unit, n in zip(units, times, strict=True)]
+    chosen = [f"{u.stream} {n} x {u.rows} rows" for u, n in zip(units, times, strict=True) if n]
+    reason = f"whole units: {', '.join(chosen) or 'none fits'}"
+    return answer(question, spread(question.model, paths, rows), reason)
 
 
 def whole_unit(path: Path) -> Unit:
@@ -79,23 +82,17 @@ def _best_times(units: list[Unit], budget: float) -> list[int]:
     """How often each unit, by dynamic programming over the cells of the budget."""
     cell = 1.0 if budget <= _EXACT else budget / _CELLS
     cells = math.floor(budget / cell + _ROUNDING)
-    best = np.zeros(cells + 1)
-    tables, taken = [_times(unit, cell, cells) for unit in units], []
-    for unit, times in zip(units, tables, strict=True):
-        best, spent = _add(best, times, unit.output)
-        taken.append(spent)
-    found, left = [0] * len(units), cells
-    for i in reversed(range(len(units))):
-        found[i] = int(tables[i][taken[i][left]])
-        left -= int(taken[i][left])
-    return found
-
-
-def _times(unit: Unit, cell: float, cells: int) -> Int64s:
-    """How often a unit fits into 0, 1, 2 ... cells."""
-    fits = np.floor(np.arange(cells + 1) * cell / unit.probes + _ROUNDING)
-    found: Int64s = np.minimum(fits, unit.times).astype(np.int64)
-    return found
+    best, tables, spent = np.zeros(cells + 1), [], []
+    for unit in units:
+        fits = np.floor(np.arange(cells + 1) * cell / unit.probes + _ROUNDING)  # into 0, 1, 2 ... cells
+        tables.append(np.minimum(fits, unit.times).astype(np.int64))
+        best, taken = _add(best, tables[-1], unit.output)
+        spent.append(taken)
+    times, left = [], cells
+    for table, taken in zip(reversed(tables), reversed(spent), strict=True):
+        times.append(int(table[taken[left]]))
+        left -= int(taken[left])
+    return times[::-1]
 
 
 def _add(best: Floats, times: Int64s, output: float) -> tuple[Floats, Int64s]:
@@ -111,16 +108,10 @@ def _add(best: Floats, times: Int64s, output: float) -> tuple[Floats, Int64s]:
 
 def _top_up(paths: Sequence[Path], units: list[Unit], times: list[int], budget: float) -> list[int]:
     """The best path first, in whole units, with what is left."""
-    found = list(times)
+    times = list(times)
     left = budget - math.fsum(unit.probes * n for unit, n in zip(units, times, strict=True))
     for i in sorted(range(len(units)), key=lambda i: -paths[i].productivity):
-        more = min(units[i].times - found[i], math.floor(left / units[i].probes + _ROUNDING))
-        found[i] += max(0, more)
-        left -= max(0, more) * units[i].probes
-    return found
-
-
-def _answer(policy: str, question: Question, units: list[Unit], times: list[int]) -> Allocation:
-    rows = [float(unit.rows * n) for unit, n in zip(units, times, strict=True)]
-    chosen = [f"{u.stream} {n} x {u.rows} rows" for u, n in zip(units, times, strict=True) if n]
-    return along_paths(policy, question, rows, f"whole units: {', '.join(chosen) or 'none fits'}")
+        more = max(0, min(units[i].times - times[i], math.floor(left / units[i].probes + _ROUNDING)))
+        times[i] += more
+        left -= more * units[i].probes
+    return times

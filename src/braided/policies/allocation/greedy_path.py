@@ -19,10 +19,10 @@ missing intermediates are rebuilt.
 >>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
 ...     sizes={"a": 5000, "b": 500, "c": 1000, ("a", "b"): 200},
 ...     selectivity={("a", "b"): 0.001, (("a", "b"), "c"): 0.005})
->>> answer = allocate(Question(model, 300))
->>> {str(h): round(n, 9) for h, n in answer.allowances.items()}
+>>> best = allocate(Question(model, 300))
+>>> {str(h): round(n, 9) for h, n in best.allowances.items()}
 {'a>b': 0.0, 'b>a': 50.0, '(a b)>c': 250.0, 'c>(a b)': 0.0}
->>> round(answer.output, 9), answer.reason
+>>> round(best.output, 9), best.reason
 (1250.0, 'best paths first: b (4.167 results a probe): 50 of 700 rows')
 """
 
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from braided.policies.allocation.question import Allocation, Question, along_paths
+from braided.policies.allocation.question import Allocation, Question, answer, spread
 from braided.policies.plan_model import Path
 
 
@@ -38,7 +38,8 @@ def allocate(question: Question) -> Allocation:
     """The best path first."""
     paths = question.model.paths
     rows = best_first(paths, question.budget)
-    return along_paths("greedy-path", question, rows, f"best paths first: {in_words(paths, rows)}")
+    allowances = spread(question.model, paths, rows)
+    return answer(question, allowances, f"best paths first: {in_words(paths, rows)}")
 
 
 def best_first(

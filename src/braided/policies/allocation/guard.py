@@ -36,7 +36,6 @@ from braided.policies.plan_model import PlanModel
 from braided.query.plan_tree import HalfJoin
 
 Limits: TypeAlias = list[float]
-Way: TypeAlias = Callable[[float], Limits]
 _PASSES = 40
 _FURTHER = 4.0
 _SHORT = 0.98  # of the budget: near enough, from below
@@ -54,35 +53,28 @@ def guard(model: PlanModel, allocation: Allocation, budget: float) -> dict[HalfJ
     if math.fsum(rows) <= budget:
         return dict.fromkeys(names, math.inf)
     first, rationed, closed = _ways(model, allocation, rows)
-    too_far = (way for way in (first, rationed) if sum(probes(way(math.inf))) > budget * (1 + _ROUNDING))
+    too_far = (way for way in (first, rationed) if sum(probes(_at(way, math.inf))) > budget * (1 + _ROUNDING))
     limits = _along(next(too_far, closed), lambda limits: sum(probes(limits)), budget)
     return dict(zip(names, limits, strict=True))
 
 
-def _ways(model: PlanModel, allocation: Allocation, rows: Limits) -> tuple[Way, Way, Way]:
-    """Return three ways to the limits of all half-joins: each begins where the one before ends."""
-    names = model.half_joins
-    allowances = [_allowed(allocation, h) for h in names]
-    enters = [isinstance(h.driver, str) and model.orders[h.driver][0] == h.probed for h in names]
+def _ways(model: PlanModel, allocation: Allocation, rows: Limits) -> tuple[Limits, Limits, Limits]:
+    """Return three ways, each by its limits at 1 (see `_at`): one begins where the one before ends.
 
-    def first(share: float) -> Limits:
-        """Allow a share of the rows of streams that are free; what was rationed or closed gets nothing."""
-        return [
-            (_times(share, n) if enter else math.inf) if math.isinf(allowed) else 0.0
-            for n, allowed, enter in zip(rows, allowances, enters, strict=True)
-        ]
+    First a share of the rows of streams that are free, with nothing for what was rationed or closed; then
+    the rationed allowances times a factor; then a share of the rows at closed half-joins, all others free.
+    """
+    allowances = [_allowed(allocation, h) for h in model.half_joins]
+    enters = [isinstance(h.driver, str) and model.orders[h.driver][0] == h.probed for h in model.half_joins]
+    free = [n if enter else math.inf for n, enter in zip(rows, enters, strict=True)]
+    first = [n if math.isinf(allowed) else 0.0 for n, allowed in zip(free, allowances, strict=True)]
+    closed = [math.inf if allowed else n for n, allowed in zip(rows, allowances, strict=True)]
+    return first, allowances, closed
 
-    def rationed(factor: float) -> Limits:
-        """Allow the rationed allowances times a factor."""
-        return [allowed if math.isinf(allowed) else _times(factor, allowed) for allowed in allowances]
 
-    def closed(share: float) -> Limits:
-        """Allow a share of the rows at closed half-joins; all others are free."""
-        return [
-            math.inf if allowed else _times(share, n) for n, allowed in zip(rows, allowances, strict=True)
-        ]
-
-    return first, rationed, closed
+def _at(way: Limits, place: float) -> Limits:
+    """Return the limits at a place of a way; what is closed or free stays so all along."""
+    return [limit * place if 0 < limit < math.inf else limit for limit in way]
 
 
 def _allowed(allocation: Allocation, half_join: HalfJoin) -> float:
@@ -92,17 +84,13 @@ def _allowed(allocation: Allocation, half_join: HalfJoin) -> float:
     return math.inf if skipped <= _ROUNDING * (allowed + skipped) else allowed
 
 
-def _times(factor: float, rows: float) -> float:
-    return 0.0 if rows <= 0 else factor * rows
-
-
-def _along(way: Way, cost_of: Callable[[Limits], float], budget: float) -> Limits:
+def _along(way: Limits, cost_of: Callable[[Limits], float], budget: float) -> Limits:
     """Return the limits at the last place of a way that the budget pays for, to 2 % of it."""
-    low, cost_low, limits = 0.0, 0.0, way(0.0)
+    low, cost_low, limits = 0.0, 0.0, _at(way, 0.0)
     high, cost_high = 1.0, math.inf
     for number in range(_PASSES):
         at = high if math.isinf(cost_high) else _between(low, high, budget, cost_low, cost_high, number)
-        there = way(at)
+        there = _at(way, at)
         cost = cost_of(there)
         if cost > budget * (1 + _ROUNDING):
             high, cost_high = at, cost

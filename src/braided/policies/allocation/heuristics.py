@@ -16,7 +16,7 @@ through all half-joins, takes the half-join's place.
 
 The four others are here as the paper has them: budget that a half-join or operator cannot use, because fewer
 rows arrive, is not given to others. At the rates and selectivities of its Table 3 most of their distance to
-JAQPOT comes from that; each takes `redistribute=True` to compare without it (ours).
+JAQPOT comes from that; each takes `share=fill` to compare without it (ours).
 
 SBestHJP in Table 4 is corrected: 50 rows of b at 5 matches each make 250 rows, not 150, so that all 250
 allowed rows of join 2 exist and 1250 results come out, not 750; nothing is wasted. In that example it finds
@@ -29,8 +29,8 @@ the optimum.
 >>> [str(h) for h in model.half_joins]
 ['a>b', 'b>a', '(a b)>c', 'c>(a b)']
 >>> def allowed(allocate):
-...     answer = allocate(Question(model, 300))
-...     return [round(n, 2) for n in answer.allowances.values()], round(answer.output, 2)
+...     best = allocate(Question(model, 300))
+...     return [round(n, 2) for n in best.allowances.values()], round(best.output, 2)
 >>> allowed(equal_halfjoin), allowed(equal_best)
 (([75.0, 75.0, 75.0, 75.0], 450.0), ([0.0, 150.0, 150.0, 0.0], 750.0))
 >>> allowed(global_productivity), allowed(selectivity_best)
@@ -43,75 +43,72 @@ the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from braided.policies.allocation.greedy_path import best_first, in_words
-from braided.policies.allocation.question import Allocation, Question, at_half_joins, spread
+from braided.policies.allocation.question import Allocation, Question, answer, spread
 from braided.policies.flow import predict
 from braided.policies.plan_model import Path, PlanModel, frozen
-from braided.policies.sharing import cut, fill
+from braided.policies.sharing import cut
 from braided.query.plan_tree import HalfJoin, Plan, label
+
+Share: TypeAlias = Callable[[float, Sequence[float], Sequence[float]], Sequence[float]]
 
 
 def best_halfjoin(question: Question) -> Allocation:
     """Allow the best direction first, wherever in the plan."""
-    local = [path for paths in _directions(question.model) for path in paths]
+    local = list(itertools.chain(*_directions(question.model)))
     rows = best_first(local, question.budget)
-    allowances = spread(question.model.half_joins, local, rows)
-    return at_half_joins(
-        "best-halfjoin", question, allowances, f"best half-joins first: {in_words(local, rows)}"
-    )
+    reason = f"best half-joins first: {in_words(local, rows)}"
+    return answer(question, spread(question.model, local, rows), reason)
 
 
-def equal_halfjoin(question: Question, *, redistribute: bool = False) -> Allocation:
+def equal_halfjoin(question: Question, *, share: Share = cut) -> Allocation:
     """Give an equal part to each half-join."""
     reason = f"the same for each of {len(question.model.half_joins)} half-joins"
-    return _by_half_join("equal-halfjoin", question, lambda _: 1.0, reason, redistribute)
+    return _by_half_join(question, lambda _: 1.0, share, reason)
 
 
-def global_productivity(question: Question, *, redistribute: bool = False) -> Allocation:
+def global_productivity(question: Question, *, share: Share = cut) -> Allocation:
     """Give parts in proportion to productivity."""
     model = question.model
     best = max(model.half_joins, key=model.productivity)
     reason = f"in proportion to productivity, most to {best} ({model.productivity(best):.4g} matches a probe)"
-    return _by_half_join("global-productivity", question, model.productivity, reason, redistribute)
+    return _by_half_join(question, model.productivity, share, reason)
 
 
-def equal_best(question: Question, *, redistribute: bool = False) -> Allocation:
+def equal_best(question: Question, *, share: Share = cut) -> Allocation:
     """Give an equal part to each operator."""
     reason = f"the same for each of {len(question.model.operators)} operators, there the best half-join first"
-    return _by_operator("equal-best", question, lambda _: 1.0, reason, redistribute)
+    return _by_operator(question, lambda _: 1.0, share, reason)
 
 
-def selectivity_best(question: Question, *, redistribute: bool = False) -> Allocation:
+def selectivity_best(question: Question, *, share: Share = cut) -> Allocation:
     """Give each operator a part by its selectivity."""
     model = question.model
     first = label(max(model.operators, key=model.selectivity))
     reason = f"operators by selectivity, most to {first}, there the best half-join first"
-    return _by_operator("selectivity-best", question, model.selectivity, reason, redistribute)
+    return _by_operator(question, model.selectivity, share, reason)
 
 
 def _by_half_join(
-    policy: str, question: Question, weight: Callable[[HalfJoin], float], reason: str, redistribute: bool
+    question: Question, weigh: Callable[[HalfJoin], float], share: Share, reason: str
 ) -> Allocation:
     """Divide the budget by weights, each half-join at most what reaches it."""
-    half_joins, full = question.model.half_joins, predict(question.model).probes
-    share = fill if redistribute else cut
-    parts = share(question.budget, [weight(h) for h in half_joins], [full[h] for h in half_joins])
-    return at_half_joins(policy, question, dict(zip(half_joins, parts, strict=True)), reason)
+    full = predict(question.model).probes
+    parts = share(question.budget, [*map(weigh, full)], [*full.values()])
+    return answer(question, dict(zip(full, parts, strict=True)), reason)
 
 
-def _by_operator(
-    policy: str, question: Question, weight: Callable[[Plan], float], reason: str, redistribute: bool
-) -> Allocation:
+def _by_operator(question: Question, weigh: Callable[[Plan], float], share: Share, reason: str) -> Allocation:
     """Divide the budget by weights among operators, then best direction first inside each."""
     model, local = question.model, _directions(question.model)
-    share = fill if redistribute else cut
     caps = [sum(path.full_cost for path in paths) for paths in local]
-    parts = share(question.budget, [weight(operator) for operator in model.operators], caps)
-    rows = [n for paths, part in zip(local, parts, strict=True) for n in best_first(paths, part)]
-    allowances = spread(model.half_joins, [path for paths in local for path in paths], rows)
-    return at_half_joins(policy, question, allowances, reason)
+    parts = share(question.budget, [*map(weigh, model.operators)], caps)
+    rows = itertools.chain(*map(best_first, local, parts))
+    return answer(question, spread(model, itertools.chain(*local), rows), reason)
 
 
 def _directions(model: PlanModel) -> list[list[Path]]:

@@ -8,7 +8,7 @@ those that arrive.
 | paper | here |
 | --- | --- |
 | delta mu | `Allocation.freshness_spent` |
-| PathAssign[I][] | `Allocation.paths[stream]` |
+| PathAssign[I][] | `Allocation.allowances` of the path's half-joins |
 
 If the budget cannot meet the bounds, all of it goes to the most productive paths, and the reason
 says what would do. Results are never stale all the same, because the engine drops intermediates that are
@@ -23,10 +23,10 @@ paths first would starve them. Then `least_loss` divides the budget.
 >>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
 ...     sizes={"a": 5000, "b": 700, "c": 9000, ("a", "b"): 2000},
 ...     selectivity={("a", "b"): 0.0001, (("a", "b"), "c"): 0.001})
->>> answer = allocate(Question(model, 300, {"a": 30.0}))  # c is most productive, but starves a and b
->>> {stream: round(probes, 6) for stream, probes in answer.paths.items()}, round(answer.freshness_spent, 6)
-({'a': 0.0, 'b': 300.0, 'c': 0.0}, 300.0)
->>> answer.reason
+>>> fresh = allocate(Question(model, 300, {"a": 30.0}))  # c is most productive, but starves a and b
+>>> {str(h): round(n, 6) for h, n in fresh.allowances.items()}, round(fresh.freshness_spent, 6)
+({'a>b': 0.0, 'b>a': 200.0, '(a b)>c': 100.0, 'c>(a b)': 0.0}, 300.0)
+>>> fresh.reason
 'freshness: b 200 rows (300 probes); best paths first: nothing left'
 >>> allocate(Question(model, 100, {"a": 30.0})).reason.split(";")[0]
 'not fresh: freshness needs 300 probes per unit of time, the budget is 100'
@@ -34,29 +34,26 @@ paths first would starve them. Then `least_loss` divides the budget.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from braided.policies.allocation import least_loss
 from braided.policies.allocation.greedy_path import best_first, in_words
-from braided.policies.allocation.question import Allocation, Question, along_paths
+from braided.policies.allocation.question import Allocation, Question, answer, spread
 from braided.policies.freshness import FreshnessPlan, plan_freshness
-from braided.policies.set_cover import Solver
 
 
-def allocate(question: Question, *, solver: Solver = "auto") -> Allocation:
+def allocate(question: Question) -> Allocation:
     """Freshness first, the rest to the best paths."""
     model = question.model
     if question.settle and model.settles and model.settles.issuperset(model.intermediates):
-        return replace(least_loss.allocate(question), policy="jaqpot")
-    fresh = plan_freshness(model, question.freshness, question.budget, solver=solver)
-    first = tuple(fresh.rows.get(stream, 0.0) for stream in model.streams)
+        return least_loss.allocate(question)
+    fresh = plan_freshness(model, question.freshness, question.budget)
+    first = [fresh.rows.get(stream, 0.0) for stream in model.streams]
     caps = [path.rate - n for path, n in zip(model.paths, first, strict=True)]
     left = question.budget - fresh.cost if fresh.feasible else question.budget
     rest = best_first(model.paths, left, caps)
     rows = [a + b for a, b in zip(first, rest, strict=True)]
     then = f"best paths first: {in_words(model.paths, rest) or 'nothing left'}"
-    reason = "; ".join(part for part in (_of_freshness(fresh), then) if part)
-    return along_paths("jaqpot", question, rows, reason, fresh)
+    reason = "; ".join(filter(None, (_of_freshness(fresh), then)))
+    return answer(question, spread(model, model.paths, rows), reason, fresh)
 
 
 def _of_freshness(fresh: FreshnessPlan) -> str:

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braided.policies.allocation.question import Allocation, Question, at_half_joins
+from braided.policies.allocation.question import Allocation, Question, answer
 from braided.policies.arrays import Floats
 from braided.policies.flow import Steps
 from braided.policies.plan_model import PlanModel
@@ -62,7 +62,7 @@ def allocate(question: Question) -> Allocation:
     shares = least_loss(question.model, question.budget)
     probes = _Shares(question.model).outcome(shares[None, :]).probes
     allowances = {h: float(n[0]) for h, n in zip(question.model.half_joins, probes, strict=True)}
-    return at_half_joins("least-loss", question, allowances, in_words(question.model, shares))
+    return answer(question, allowances, in_words(question.model, shares))
 
 
 def least_loss(model: PlanModel, budget: float) -> Floats:

@@ -9,7 +9,7 @@ carries them over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -38,13 +38,11 @@ class Question:
 class Allocation:
     """How many rows may probe at each half-join per unit of time, and why.
 
-    `paths` are the probes given to each stream's path, empty if the policy does not think in paths; of them
-    `freshness_spent` keep results fresh. `expected` is the flow that the model predicts under the allowances.
+    `freshness_spent` of these probes keep results fresh. `expected` is the flow that the model predicts under
+    the allowances.
     """
 
-    policy: str
     allowances: Mapping[HalfJoin, float]
-    paths: Mapping[str, float]
     expected: Flow
     reason: str
     freshness_spent: float = 0.0
@@ -64,36 +62,22 @@ class Allocation:
 Allocate: TypeAlias = Callable[[Question], Allocation]
 
 
-def along_paths(
-    policy: str,
+def answer(
     question: Question,
-    rows: Sequence[float],
+    allowances: Mapping[HalfJoin, float],
     reason: str,
     freshness: FreshnessPlan | None = None,
 ) -> Allocation:
-    """Build the answer that lets this number of rows of each stream go all the way to the root."""
-    model = question.model
-    allowances = spread(model.half_joins, model.paths, rows)
-    paths = {path.stream: n * path.cost for path, n in zip(model.paths, rows, strict=True)}
-    spent = freshness.cost if freshness is not None and freshness.feasible else 0.0
-    flow = predict(model, allowances, settle=question.settle)
-    return Allocation(policy, frozen(allowances), frozen(paths), flow, reason, spent, freshness)
-
-
-def at_half_joins(
-    policy: str, question: Question, allowances: Mapping[HalfJoin, float], reason: str
-) -> Allocation:
-    """An answer that thinks in half-joins."""
+    """Return the allocation with the flow that follows from it."""
     flow = predict(question.model, allowances, settle=question.settle)
-    return Allocation(policy, frozen(allowances), frozen({}), flow, reason)
+    spent = freshness.cost if freshness is not None and freshness.feasible else 0.0
+    return Allocation(frozen(allowances), flow, reason, spent, freshness)
 
 
-def spread(
-    half_joins: Iterable[HalfJoin], paths: Iterable[Path], rows: Iterable[float]
-) -> dict[HalfJoin, float]:
-    """Return the probes at each half-join if this number of rows of each path goes through it."""
-    found = dict.fromkeys(half_joins, 0.0)
+def spread(model: PlanModel, paths: Iterable[Path], rows: Iterable[float]) -> dict[HalfJoin, float]:
+    """Return the probes at each half-join if this number of rows of each path goes all along it."""
+    probes = dict.fromkeys(model.half_joins, 0.0)
     for path, n in zip(paths, rows, strict=True):
         for half_join, phi in zip(path.half_joins, path.phi[:-1], strict=True):
-            found[half_join] += n * phi
-    return found
+            probes[half_join] += n * phi
+    return probes

@@ -12,8 +12,16 @@ way. A policy that looks at one operator only would starve those above.
 | expLocRslt | `expected_results`: combinations with a new row, by distinct keys, for any number of inputs |
 | obsGlo / obsLoc | `overall_share`; the text's obsLoc / obsGlo is a misprint (130 would be 520) |
 | grpScore | `score` |
-| SizeFlushed <= N | at least N: stops once it is reached, and counts the bytes of all inputs |
+| SizeFlushed <= N | `lowest_first`: at least N, stops once it is reached, counts the bytes of all inputs |
 
+The loop that flushes what scores lowest serves all policies that score. Ties go to what frees more, then to
+the lower operator, input and group, so that answers never depend on chance. What holds no rows is never
+flushed.
+
+>>> none = np.zeros(3)
+>>> plan = [Groups("ab", np.array([[5.0, 0, 2], [5, 0, 4]]), (10.0, 8.0), np.zeros((2, 3)), none, none, none)]
+>>> lowest_first(plan, 60, [np.array([2.0, 0, 1])])  # 52 bytes of group 2 are not enough
+[Flush(operator=0, group=2, side=None), Flush(operator=0, group=0, side=None)]
 >>> rows, unique = np.array([[100.0], [15]]), np.array([5.0])
 >>> new = expected_rows(np.array([[6.0], [4]]), 100, (10, 8), 2000)
 >>> new.ravel().tolist(), expected_results(rows, new, unique).tolist()
@@ -29,7 +37,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from braided.policies.arrays import Floats
-from braided.policies.flush.lowest_first import lowest_first, per
 from braided.policies.flush.question import Flush, Groups
 
 
@@ -85,3 +92,28 @@ def overall_share(groups: Groups) -> Floats:
 def score(overall: Floats, rows: Floats) -> Floats:
     """Expected overall results per row in memory; nothing for an empty group."""
     return per(overall, np.asarray(rows.sum(axis=0)))
+
+
+def lowest_first(plan: Sequence[Groups], wanted_bytes: float, scores: Sequence[Floats]) -> list[Flush]:
+    """Return groups of all operators, lowest score first, until at least this number of bytes is free.
+
+    Scores are by group, or by input and group: then single inputs of groups are flushed.
+    """
+    if wanted_bytes <= 0 or not plan:
+        return []
+    by_side = scores[0].ndim == 2
+    rows = [groups.rows if by_side else groups.rows.sum(axis=0, keepdims=True) for groups in plan]
+    sizes = [groups.side_sizes if by_side else groups.sizes for groups in plan]
+    inside = [np.indices(values.shape).reshape(2, -1) for values in rows]
+    places = np.hstack([np.vstack([np.full(at.shape[1], o), at]) for o, at in enumerate(inside)])
+    held, score, size = (np.concatenate([np.ravel(v) for v in values]) for values in (rows, scores, sizes))
+    order = np.lexsort((*places[::-1], -size, score))
+    order = order[held[order] > 0]
+    enough = int(np.searchsorted(np.cumsum(size[order]), wanted_bytes)) + 1
+    chosen = places[:, order[:enough]].T.tolist()
+    return [Flush(operator, group, side if by_side else None) for operator, side, group in chosen]
+
+
+def per(values: Floats, size: Floats) -> Floats:
+    """Return the values by size; zero where there is none."""
+    return np.asarray(np.divide(values, size, out=np.zeros(np.shape(values)), where=size > 0))

@@ -47,14 +47,14 @@ def adaptive(rows: Floats, *, least_rows: float = 10.0, balance: float = 0.25) -
     held = rows.sum(axis=0)
     totals = rows.sum(axis=1, keepdims=True)
     limit = balance * totals.sum()
-    found = np.flatnonzero(held > 0)
+    groups = np.flatnonzero(held > 0)
     large = np.asarray((rows >= least_rows).all(axis=0))
     if np.ptp(totals) < limit:
         still = np.asarray(np.ptp(totals - rows, axis=0) < limit)
-        found = _if_any(_if_any(found, large), still)
+        groups = _if_any(_if_any(groups, large), still)
     else:
-        found = _if_any(_if_any(found, _leaning(rows, int(totals.argmax()))), large)
-    return int(found[held[found].argmax()])
+        groups = _if_any(_if_any(groups, _leaning(rows, int(totals.argmax()))), large)
+    return int(groups[held[groups].argmax()])
 
 
 def _leaning(rows: Floats, side: int) -> Bools:
@@ -62,7 +62,7 @@ def _leaning(rows: Floats, side: int) -> Bools:
     return np.asarray(rows[side] > np.delete(rows, side, axis=0).max(axis=0, initial=0.0))
 
 
-def _if_any(found: Int64s, rule: Bools) -> Int64s:
+def _if_any(groups: Int64s, rule: Bools) -> Int64s:
     """Those that keep the rule, or all if none does."""
-    kept = found[rule[found]]
-    return kept if kept.size else found
+    ruled = groups[rule[groups]]
+    return ruled if ruled.size else groups

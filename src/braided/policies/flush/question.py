@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from braided.policies.arrays import Floats
 
-
-def _none() -> Any:
-    return np.zeros((0, 0))
+_nothing = partial(np.zeros, 1)  # what is not given is zero in every group
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ class Groups:
     unique: Floats
     local: Floats
     overall: Floats
-    disk_rows: Floats = field(default_factory=_none)
-    owed: Floats = field(default_factory=_none)
-    downstream: Floats = field(default_factory=_none)
+    disk_rows: Floats = field(default_factory=_nothing)
+    owed: Floats = field(default_factory=_nothing)
+    downstream: Floats = field(default_factory=_nothing)
     parent: int | None = None
     silent: tuple[bool, ...] = ()
 
@@ -90,11 +89,9 @@ class Setting:
     memory_weight: float = 1.0
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What every operator does now: "in-memory", "on-disk" or "blocked"; what is merged, and why."""
+class Decision(NamedTuple):
+    """What is merged now, if anything, and why."""
 
-    modes: tuple[str, ...]
     merge: Merge | None
     reason: str
 

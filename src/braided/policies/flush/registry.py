@@ -1,6 +1,6 @@
 """All flush policies and their disk phases, by the names that `Memory(flush=...)` knows.
 
-Three rivals of adaptive-global are no more than a score, and stand here.
+Rivals of adaptive-global that are no more than a score, or a moment to merge, stand here.
 
 *State spill* flushes the groups that gave the fewest overall results per row they cost (Liu et al. 2006). It
 looks back only: no arrivals, no distinct keys. This is its form with a penalty for intermediates (its text
@@ -14,6 +14,18 @@ count together (ours); the rule is from the abstract and memory, the text was no
 the plainest of all, it knows nothing of arrivals or results.
 
 RPJ and largest flush single inputs of groups, so generations need stamps to tell which rows have met.
+
+*Merges from disk.* Rivals see one operator at a time: it merges while nothing arrives at *any* of its inputs,
+and all others go on in memory, whatever becomes of the results. In a plan of several joins that
+happens mostly at the bottom. Of several silent operators the one with the best group goes first, then the
+lower one. A group that owes nothing, or has nothing on disk, is never merged.
+
+| policy | when | which group |
+| --- | --- | --- |
+| state spill | never: only when all streams have ended | - |
+| hash-merge join | inputs silent | owes the most results |
+| RPJ | inputs silent | owes the most results per row read |
+| XJoin | inputs silent | has the most rows on disk |
 
 | paper | here |
 | --- | --- |
@@ -37,18 +49,28 @@ RPJ and largest flush single inputs of groups, so generations need stamps to tel
 >>> groups = Groups("ab", np.array([[5.0, 9], [7, 1]]), (8.0, 8.0), np.zeros((2, 2)), *np.ones((3, 2)))
 >>> largest([groups], 100)
 [Flush(operator=0, group=1, side=0), Flush(operator=0, group=0, side=1)]
+>>> rows = np.array([[20.0, 30], [10, 50]])
+>>> groups = Groups("ab", rows, (8.0, 8.0), rows, *np.ones((3, 2)), disk_rows=rows,
+...     owed=np.array([90.0, 100]), silent=(True, True))
+>>> setting = Setting(interval_s=5, disk_rate=100, buffer_rows=1000)
+>>> [phase([groups], setting).merge for phase in (never, most_owed, best_task)]
+[None, Merge(operator=0, group=1), Merge(operator=0, group=0)]
+>>> most_owed([groups], setting).reason
+'ab is silent and merges group 1: 100 results are owed, 80 rows are read in 0.8 s'
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from braided.policies.arrays import Floats
-from braided.policies.flush import adaptive_global, disk_phases, hash_merge, state_manager
-from braided.policies.flush.lowest_first import known, lowest_first, per
-from braided.policies.flush.question import ChooseFlush, ChooseMerge, Flush, Groups
+from braided.policies.flush import adaptive_global, hash_merge, state_manager
+from braided.policies.flush.adaptive_global import lowest_first, per
+from braided.policies.flush.question import ChooseFlush, ChooseMerge, Decision, Flush, Groups, Merge, Setting
+from braided.policies.flush.state_manager import merge_seconds, rows_on_disk
 
 
 def state_spill(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
@@ -58,7 +80,7 @@ def state_spill(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
 
 def productivity(groups: Groups) -> Floats:
     """Return the overall results per row, here and downstream."""
-    return per(groups.overall, groups.rows.sum(axis=0) + known(groups.downstream, groups.overall))
+    return per(groups.overall, groups.rows.sum(axis=0) + groups.downstream)
 
 
 def rpj(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
@@ -77,6 +99,34 @@ def largest(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
     return lowest_first(plan, wanted_bytes, [-groups.side_sizes for groups in plan])
 
 
+def never(plan: Sequence[Groups], setting: Setting) -> Decision:
+    """What is on disk waits for the end."""
+    return Decision(None, "groups on disk wait for the end of all streams")
+
+
+def when_silent(
+    plan: Sequence[Groups], setting: Setting, *, worth: Callable[[Floats, Floats], Floats]
+) -> Decision:
+    """Of silent operators, merge the group that is worth most, by the results it owes and the rows read."""
+    best, decision = 0.0, Decision(None, "no operator with silent inputs owes results")
+    for operator, groups in enumerate(plan):
+        owed, read = groups.owed, rows_on_disk(groups)
+        values = np.where((owed > 0) & (read > 0), worth(owed, read), 0.0)
+        if groups.silent and all(groups.silent) and values.max(initial=0.0) > best:
+            best, group = values.max(), int(values.argmax())
+            reason = (
+                f"{groups.operator} is silent and merges group {group}: {owed[group]:.4g} results are owed, "
+                f"{read[group]:.4g} rows are read in {merge_seconds(groups, setting)[group]:.4g} s"
+            )
+            decision = Decision(Merge(operator, group), reason)
+    return decision
+
+
+most_owed = partial(when_silent, worth=lambda owed, read: owed)
+best_task = partial(when_silent, worth=lambda owed, read: owed / np.maximum(read, 1.0))
+largest_part = partial(when_silent, worth=lambda owed, read: read)
+
+
 FLUSHES: dict[str, ChooseFlush] = {
     "adaptive-global": adaptive_global.choose,
     "state-spill": state_spill,
@@ -87,8 +137,8 @@ FLUSHES: dict[str, ChooseFlush] = {
 
 MERGES: dict[str, ChooseMerge] = {
     "adaptive-global": state_manager.decide,
-    "state-spill": disk_phases.never,
-    "hash-merge": disk_phases.most_owed,
-    "rpj": disk_phases.best_task,
-    "largest": disk_phases.largest_part,
+    "state-spill": never,
+    "hash-merge": most_owed,
+    "rpj": best_task,
+    "largest": largest_part,
 }

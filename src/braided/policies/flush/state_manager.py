@@ -1,9 +1,9 @@
 """The state manager: merge from disk what promises more results than memory does (early-throughput, V).
 
 Operators are asked from the root down: what an operator finds must pass those above, so the first that gains
-by merging is the best one. It merges one group; those below it wait, so that nothing arrives from them, and
-all others go on in memory. A merge must be over before the buffer for rows that arrive meanwhile is full; of
-those that are, the best is taken (the paper looks at the best of all only).
+by merging is the best one. It merges one group; rows that arrive meanwhile for it, or for those below, wait
+in a buffer. A merge must be over before the buffer is full; of those that are, the best is taken (the paper
+looks at the best of all only).
 
 | paper (Algorithm 2) | here |
 | --- | --- |
@@ -28,51 +28,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from braided.policies.arrays import Floats
-from braided.policies.flush.adaptive_global import overall_share, same_key
-from braided.policies.flush.lowest_first import known, per
+from braided.policies.flush.adaptive_global import overall_share, per, same_key
 from braided.policies.flush.question import Decision, Groups, Merge, Setting
 
 
 def decide(plan: Sequence[Groups], setting: Setting) -> Decision:
-    """The mode of every operator, and the group to merge, if that gains anything."""
+    """The group to merge, if that gains anything."""
     reasons = []
     for operator in top_down(plan):
-        below = at_or_below(plan, operator)
-        found = _offer(plan[operator], setting, buffer_seconds([plan[i] for i in below], setting))
-        if found.gains:
-            modes = ["blocked" if i in below else "in-memory" for i in range(len(plan))]
-            modes[operator] = "on-disk"
-            return Decision(tuple(modes), Merge(operator, found.group), found.reason)
-        reasons.append(found.reason)
-    return Decision(("in-memory",) * len(plan), None, "; ".join(reasons) or "there are no operators")
+        room_s = buffer_seconds([plan[i] for i in at_or_below(plan, operator)], setting)
+        group, reason = _offer(plan[operator], setting, room_s)
+        if group is not None:
+            return Decision(Merge(operator, group), reason)
+        reasons.append(reason)
+    return Decision(None, "; ".join(reasons) or "there are no operators")
 
 
-class _Offer(NamedTuple):
-    """What an operator's best group on disk promises."""
-
-    gains: bool
-    group: int
-    reason: str
-
-
-def _offer(groups: Groups, setting: Setting, room_s: float) -> _Offer:
+def _offer(groups: Groups, setting: Setting, room_s: float) -> tuple[int | None, str]:
+    """Return an operator's best group on disk if merging it gains anything, and why or why not."""
     memory, rates = memory_rate(groups, setting), results_per_row(groups) * setting.disk_rate
+    if not rates.any():
+        return None, f"{groups.operator}: nothing is expected from disk"
     takes = merge_seconds(groups, setting)
     short = np.where(takes < room_s, rates, 0.0)
-    best = int((short if short.any() else rates).argmax()) if rates.any() else -1
-    if best < 0:
-        return _Offer(False, best, f"{groups.operator}: nothing is expected from disk")
-    numbers = f"{rates[best]:.4g} results a second from disk, {memory:.4g} from memory"
+    best = int((short if short.any() else rates).argmax())
+    gains = short[best] > memory
     lasts = f"the buffer lasts {room_s:.4g} s" if room_s < math.inf else "nothing arrives"
-    numbers += f"; {takes[best]:.4g} s, {lasts}"
-    if short[best] > memory:
-        return _Offer(True, best, f"{groups.operator} merges group {best}: {numbers}")
-    return _Offer(False, best, f"{groups.operator} would merge group {best}: {numbers}")
+    return best if gains else None, (
+        f"{groups.operator} {'merges' if gains else 'would merge'} group {best}: {rates[best]:.4g} results a "
+        f"second from disk, {memory:.4g} from memory; {takes[best]:.4g} s, {lasts}"
+    )
 
 
 def memory_rate(groups: Groups, setting: Setting) -> float:
@@ -82,7 +71,7 @@ def memory_rate(groups: Groups, setting: Setting) -> float:
 
 def results_per_row(groups: Groups) -> Floats:
     """Overall results that a merge of each group is expected to give, per row that it reads."""
-    return per(known(groups.owed, groups.overall) * overall_share(groups), rows_on_disk(groups))
+    return per(groups.owed * overall_share(groups), rows_on_disk(groups))
 
 
 def owed_after_flush(disk_rows: Floats, flushed_rows: Floats, unique: Floats) -> Floats:
@@ -119,13 +108,13 @@ def top_down(plan: Sequence[Groups]) -> Iterator[int]:
 
 def at_or_below(plan: Sequence[Groups], operator: int) -> set[int]:
     """An operator and all whose rows reach it."""
-    found = {operator}
+    below = {operator}
     for i in reversed(range(operator)):  # producers have lower numbers
-        if plan[i].parent in found:
-            found.add(i)
-    return found
+        if plan[i].parent in below:
+            below.add(i)
+    return below
 
 
 def rows_on_disk(groups: Groups) -> Floats:
     """Rows of each group on disk, all inputs together."""
-    return np.asarray(known(groups.disk_rows, groups.rows).sum(axis=0))
+    return np.asarray(groups.disk_rows.sum(axis=0))

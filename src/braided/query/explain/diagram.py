@@ -5,15 +5,17 @@ Boxes are numbered from the root down, so that the same query always gives the s
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
-from braided.query.plan_tree import Plan, leaves
+from braided.query.plan_tree import Plan
 
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
+    from braided.query.stream import Stream
 
 
 @dataclass(frozen=True)
@@ -25,31 +27,30 @@ class Box:
 
 
 def picture(query: JoinQuery) -> Box:
-    """The results, and all that leads to them."""
+    """Return the box of the results, with all that leads to them."""
     return Box(("results",), (_box(query, query.tree),))
 
 
 def mermaid(query: JoinQuery) -> str:
-    """The plan as a Mermaid flowchart."""
+    """Draw the plan as a Mermaid flowchart."""
     lines = ["flowchart LR"]
-    _write(picture(query), lines, [0])
+    _write(picture(query), lines, itertools.count())
     return "\n".join(lines)
 
 
-def _write(box: Box, lines: list[str], number: list[int]) -> str:
-    """Add a box and what flows into it; returns what the box is called."""
-    name = f"n{number[0]}"
-    number[0] += 1
+def _write(box: Box, lines: list[str], numbers: Iterator[int]) -> str:
+    """Add a box and what flows into it, and return the name of the box."""
+    name = f"n{next(numbers)}"
     text = "<br>".join(map(_escaped, box.lines))
     opening, closing = ("[", "]") if box.inputs else ("([", "])")
     lines.append(f'    {name}{opening}"{text}"{closing}')
     for child in box.inputs:
-        lines.append(f"    {_write(child, lines, number)} --> {name}")
+        lines.append(f"    {_write(child, lines, numbers)} --> {name}")
     return name
 
 
 def _escaped(text: str) -> str:
-    """As Mermaid shows it literally: entities are written with a number sign.
+    """Escape a text so that Mermaid shows it literally: entities start with a number sign.
 
     >>> _escaped('a "b" <c> #1')
     'a #quot;b#quot; #lt;c#gt; #35;1'
@@ -60,18 +61,15 @@ def _escaped(text: str) -> str:
 
 def _box(query: JoinQuery, node: Plan) -> Box:
     if isinstance(node, str):
-        return Box((node, _stay(query, query.names.index(node))))
-    below = leaves(node)
-    equal = [" = ".join(f"{s}.{c}" for s, c in a if s in below) for a in query.graph.key(node)]
-    inputs = tuple(_box(query, child) for child in node)
-    return Box((f"join of {len(node)}", *(equal or ["no key"])), inputs)
+        return Box((node, _stay(query, query.streams[query.names.index(node)])))
+    equal = query.graph.equalities(node) or ["no key"]
+    return Box((f"join of {len(node)}", *equal), tuple(_box(query, child) for child in node))
 
 
-def _stay(query: JoinQuery, i: int) -> str:
+def _stay(query: JoinQuery, stream: Stream) -> str:
     """Return how long a stream's rows stay, in words."""
-    stream, retention_us = query.streams[i], query.bounds.retention_us(i)
-    if retention_us < INFINITE_US:
-        return f"kept {to_text(max(0, retention_us))}"
+    if (stay_us := query.stay_us(stream)) is not None:
+        return f"kept {to_text(stay_us)}"
     if stream.count_window is not None:
         return f"kept for {stream.count_window.rows} rows of its {stream.count_window.per}"
     return "kept until keys are closed" if query.promises else "kept forever"

@@ -7,18 +7,17 @@ newest row by the largest lateness of all streams. So a stream holds rate x (ret
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
 from braided.query.errors import InvalidType, InvalidValue, require_stream
-from braided.query.explain.warnings import unlimited
 from braided.query.memory import LIVE_SHARE
 
 if TYPE_CHECKING:
     from braided.query.join_query import JoinQuery
+    from braided.query.stream import Stream
 
 INDEX_BYTES = 64  # of a row, beside its columns: key hash, time, links (docs/inside/engine.md)
 _DAY_S = 86_400
@@ -29,9 +28,15 @@ class Expected:
     """The rows and bytes of one stream (None if they cannot be known), and the reason."""
 
     stream: str
-    rows: float | None
-    size_bytes: float | None
     why: str
+    rows: float | None = None
+    size_bytes: float | None = None
+
+    def __str__(self) -> str:
+        """Describe the stream in one line."""
+        size = "" if self.size_bytes is None else f", {_size(self.size_bytes)}"
+        amount = self.why if self.rows is None else f"{self.rows:,.0f} rows{size} ({self.why})"
+        return f"  {self.stream}: {amount}"
 
 
 @dataclass(frozen=True)
@@ -52,34 +57,30 @@ class ExpectedState:
         """Of all streams that are known."""
         return sum(e.size_bytes or 0 for e in self.streams)
 
-    def lines(self) -> list[str]:
-        """In words."""
-        lines = ["expected state:", *(f"  {e.stream}: {_line(e)}" for e in self.streams)]
+    def lines(self) -> Iterator[str]:
+        """Yield the description, line by line."""
+        yield from ("expected state:", *map(str, self.streams))
         if self.rows:
-            lines.append(f"  total: {self._amount(1)}{self._spread()}")
+            yield f"  total: {self._amount(1)}{self._spread()}"
         if self.size_bytes:
-            lines.append(f"  (bytes are those of columns, and {INDEX_BYTES} a row for its index)")
+            yield f"  (bytes are those of columns, and {INDEX_BYTES} a row for its index)"
         if not self.query.flat:
-            lines.append("  (rows that operators below the root make are not counted)")
-        return lines
+            yield "  (rows that operators below the root make are not counted)"
 
-    def warnings(self) -> list[str]:
-        """Budgets that cannot be met."""
-        query, sentences = self.query, []
-        if query.memory is not None and self.size_bytes > LIVE_SHARE * query.memory.limit_bytes:
-            limit, need = _size(query.memory.limit_bytes), _size(self.size_bytes / LIVE_SHARE)
-            sentences.append(
-                f"memory: the limit of {limit}, three quarters of it for rows, does not hold the expected "
-                f"{_size(self.size_bytes)}; rows go to disk, results stay exact and come later; raise it to "
-                f"{need} (on Spark: over all executors), or shorten windows"
-            )
-        most = query.overload.state_rows if query.overload is not None else None
+    def warnings(self) -> Iterator[str]:
+        """Yield the budgets that cannot be met."""
+        memory, overload = self.query.memory, self.query.overload
+        if memory is not None and self.size_bytes > LIVE_SHARE * memory.limit_bytes:
+            limit = f"the limit of {_size(memory.limit_bytes)}, three quarters of it for rows"
+            disk = "rows go to disk, results stay exact and come later"
+            need = f"{_size(self.size_bytes / LIVE_SHARE)} (on Spark: over all executors)"
+            small = f"{limit}, does not hold the expected {_size(self.size_bytes)}"
+            yield f"memory: {small}; {disk}; raise it to {need}, or shorten windows"
+        most = overload.state_rows if overload is not None else None
         if most is not None and self.rows > most:
-            sentences.append(
-                f"overload: state_rows={most:,} is {most / self.rows:.1%} of the expected {self.rows:,.0f}; "
-                "windows are cut to that, and results are lost; raise it, or shorten windows yourself"
-            )
-        return sentences
+            few = f"state_rows={most:,} is {most / self.rows:.1%} of the expected {self.rows:,.0f}"
+            lost = "windows are cut to that, and results are lost"
+            yield f"overload: {few}; {lost}; raise it, or shorten windows yourself"
 
     def _spread(self) -> str:
         if self.buckets == 1:
@@ -98,63 +99,44 @@ class ExpectedState:
         return rows + (size if self.size_bytes else "")
 
 
-def expected_state(
-    query: JoinQuery, rates: Any, row_bytes: Any = None, buckets: int | None = None
-) -> ExpectedState | None:
-    """What `rates` (rows a second) and `row_bytes` (of a row's columns) lead to; None without rates."""
+def expected_state(query: JoinQuery, rates: Any, row_bytes: Any, buckets: int | None) -> ExpectedState | None:
+    """Estimate the state from `rates` (rows a second) and `row_bytes` (of a row's columns), if given."""
     if rates is None:
-        for option, value in (("row_bytes", row_bytes), ("buckets", buckets)):
-            if value is not None:
-                raise InvalidValue(
-                    f"explain: {option} says nothing without rates; give rates={{stream: rows/s}}"
-                )
-        return None
+        if row_bytes is None and buckets is None:
+            return None
+        option = "buckets" if row_bytes is None else "row_bytes"
+        raise InvalidValue(f"explain: {option} says nothing without rates; give rates={{stream: rows/s}}")
     per_second = _numbers(query, "rates", rates, "rows a second")
     sizes = _numbers(query, "row_bytes", row_bytes or {}, "bytes")
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1):
         raise InvalidValue(f"explain: buckets must be a whole number from 1 on; got {buckets!r}")
-    streams = (
-        _expected(query, i, per_second.get(name), sizes.get(name)) for i, name in enumerate(query.names)
-    )
+    streams = (_expected(query, s, per_second.get(s.name), sizes.get(s.name)) for s in query.streams)
     return ExpectedState(query, tuple(streams), buckets or 1)
 
 
-def _expected(query: JoinQuery, i: int, rate: float | None, row_bytes: float | None) -> Expected:
-    stream = query.streams[i]
+def _expected(query: JoinQuery, stream: Stream, rate: float | None, row_bytes: float | None) -> Expected:
+    stay_us, count = query.stay_us(stream), stream.count_window
     if rate is None:
-        return Expected(stream.name, None, None, "not known, because its rate is not given")
-    retention_us, count = query.bounds.retention_us(i), stream.count_window
+        return Expected(stream.name, "not known, because its rate is not given")
     late_us = max(s.lateness_us for s in query.streams) if query.windowed else 0
     late = f" and {to_text(late_us)} of lateness" if late_us else ""
     speed = f"{rate:,.2f}".removesuffix(".00") + " a second"
-    if retention_us < INFINITE_US:
-        kept_us = max(0, retention_us)
-        rows, why = rate * (kept_us + late_us) / 1e6, f"{speed} for {to_text(kept_us)}{late}"
-    elif unlimited(query, i):
-        end = " until keys are closed" if query.promises else ", and none is ever forgotten"
-        return Expected(stream.name, None, None, f"{rate * _DAY_S:,.0f} rows more a day ({speed}){end}")
-    else:
-        rows, why = math.inf, ""
+    rows, why = math.inf, ""
+    if stay_us is not None:
+        rows, why = rate * (stay_us + late_us) / 1e6, f"{speed} for {to_text(stay_us)}{late}"
     if count is not None and count.per == "stream" and count.rows + rate * late_us / 1e6 < rows:
         rows, why = count.rows + rate * late_us / 1e6, f"its window counts {count.rows:,} rows{late}"
-    if math.isinf(rows):
-        assert count is not None
-        return Expected(
-            stream.name, None, None, f"{count.rows:,} rows of each key; how many keys is not known"
-        )
-    size = None if row_bytes is None else rows * (row_bytes + INDEX_BYTES)
-    return Expected(stream.name, rows, size, why)
-
-
-def _line(expected: Expected) -> str:
-    if expected.rows is None:
-        return expected.why
-    size = "" if expected.size_bytes is None else f", {_size(expected.size_bytes)}"
-    return f"{expected.rows:,.0f} rows{size} ({expected.why})"
+    if rows < math.inf:
+        size_bytes = None if row_bytes is None else rows * (row_bytes + INDEX_BYTES)
+        return Expected(stream.name, why, rows, size_bytes)
+    if count is not None:
+        return Expected(stream.name, f"{count.rows:,} rows of each key; how many keys is not known")
+    end = " until keys are closed" if query.promises else ", and none is ever forgotten"
+    return Expected(stream.name, f"{rate * _DAY_S:,.0f} rows more a day ({speed}){end}")
 
 
 def _size(size_bytes: float) -> str:
-    """Bytes as `Memory` reads them.
+    """Write bytes as `Memory` reads them.
 
     >>> _size(1_160_000_000), _size(80)
     ('1.16 GB', '80 B')

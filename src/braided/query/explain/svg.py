@@ -24,7 +24,7 @@ _TIP = (
 
 
 def diagram_svg(query: JoinQuery) -> str:
-    """The plan as the text of an SVG file.
+    """Draw the plan as the text of an SVG file.
 
     Examples:
         >>> from braided.query.join_query import JoinQuery
@@ -42,7 +42,7 @@ def diagram_svg(query: JoinQuery) -> str:
 
 
 def _rights(root: Box) -> list[float]:
-    """Where the boxes of each depth end; the root's are the first, and stand at the right."""
+    """Return where the boxes of each depth end; the root's come first, at the right."""
     widths: list[float] = []
     level = [root]
     while level:
@@ -60,7 +60,7 @@ def _height(box: Box) -> float:
 
 
 def _strip(box: Box) -> float:
-    """How much height a box and all that flows into it take."""
+    """Return the height of a box with all that flows into it."""
     return max(_height(box), _strips(box))
 
 
@@ -69,7 +69,7 @@ def _strips(box: Box) -> float:
 
 
 def _drawn(box: Box, rights: Sequence[float], top: float) -> Iterator[str]:
-    """A box in the middle of its strip, what flows into it, and the arrows."""
+    """Draw a box in the middle of its strip, what flows into it, and the arrows."""
     left, middle = rights[0] - _width(box), top + _strip(box) / 2
     yield from _boxed(box, left, middle - _height(box) / 2)
     below = top + (_strip(box) - max(0.0, _strips(box))) / 2
@@ -95,5 +95,5 @@ def _boxed(box: Box, left: float, top: float) -> Iterator[str]:
 
 
 def _drawable(text: str) -> str:
-    """Signs that XML cannot hold are shown as a question mark."""
+    """Replace signs that XML cannot hold with question marks."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)

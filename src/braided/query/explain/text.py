@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_text
-from braided.query.explain.expected_state import expected_state
 from braided.query.explain.warnings import warnings
-from braided.query.plan_tree import Plan, label, leaves
+from braided.query.plan_tree import Plan, label
 
 if TYPE_CHECKING:
+    from braided.query.explain.expected_state import ExpectedState
     from braided.query.join_query import JoinQuery
     from braided.query.stream import Stream
 
 _NEXT, _LAST = "├─ ", "└─ "
 
 
-def explain(
-    query: JoinQuery,
-    rates: Mapping[str, float] | None = None,
-    row_bytes: Mapping[str, float] | None = None,
-    buckets: int | None = None,
-) -> str:
-    """The plan, in words and as a tree; with rates also how large the state will be; then warnings."""
-    state = expected_state(query, rates, row_bytes, buckets)
+def explain(query: JoinQuery, state: ExpectedState | None, layout: Iterable[str] = ()) -> str:
+    """Describe the plan in words and as a tree, then layout and expected state if known, then warnings."""
+    equal = "keys" if query.on is None else "values in these columns"
+    keyed = "" if query.keyless else f" with equal, non-null {equal}"
     lines = [
         f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
-        f"A result is one row of each stream{_keyed(query)}"
+        f"A result is one row of each stream{keyed}"
         + (", inside every bound below." if query.windowed else "; time does not limit it."),
         "",
         *_tree(query, query.tree),
         "",
         *_conditions(query),
-        *_output(query),
+        _output(query),
         _policies(query),
         *_overload(query),
         *_memory(query),
+        *layout,
         *(state.lines() if state else ()),
         *(f"Warning: {warning}." for warning in (*warnings(query), *(state.warnings() if state else ()))),
     ]
@@ -45,22 +41,18 @@ def explain(
 
 
 def _equal(query: JoinQuery) -> str:
-    """What must be equal."""
+    """Say what must be equal."""
     if query.on is not None:
         return ", ".join(f"{a} = {b}" for a, b in query.on)
-    return " = ".join(f"{s.name}.{_key(s)}" for s in query.streams if s.key)
-
-
-def _keyed(query: JoinQuery) -> str:
-    if query.keyless:
-        return ""
-    return f" with equal, non-null {'keys' if query.on is None else 'values in these columns'}"
+    keys = {s.name: ", ".join(s.key_columns) for s in query.streams if s.key}
+    return " = ".join(f"{name}.{f'({key})' if ', ' in key else key}" for name, key in keys.items())
 
 
 def _tree(query: JoinQuery, node: Plan, before: str = "", branch: str = "") -> Iterator[str]:
-    """A node and what is below it."""
+    """Draw a node and what is below it."""
     if isinstance(node, str):
-        yield f"{before}{branch}{node}: {_stay(query, query.names.index(node))}"
+        stay = _stay(query, query.streams[query.names.index(node)])
+        yield f"{before}{branch}{node}: {'; '.join(stay)}"
         return
     inner = f"{before}{'   ' if branch == _LAST else '│  ' if branch else ''}"
     yield f"{before}{branch}{_operator(query, node)}"
@@ -71,108 +63,79 @@ def _tree(query: JoinQuery, node: Plan, before: str = "", branch: str = "") -> I
 def _operator(query: JoinQuery, node: tuple[Plan, ...]) -> str:
     if query.flat:
         return "mjoin (one operator; each stream's new rows probe the others)"
-    below = leaves(node)
-    equal = [" = ".join(f"{s}.{c}" for s, c in a if s in below) for a in query.graph.key(node)]
     made = "results" if node == query.tree else "rows are stored, and forgotten with the first of their parts"
-    return f"{label(node)} on {' and '.join(equal) or 'no key'}: {made}"
+    return f"{label(node)} on {' and '.join(query.graph.equalities(node)) or 'no key'}: {made}"
 
 
-def _key(stream: Stream) -> str:
-    columns = stream.key_columns
-    return columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
-
-
-def _stay(query: JoinQuery, i: int) -> str:
-    stream = query.streams[i]
-    retention_us = query.bounds.retention_us(i)
-    words = []
-    if stream.count_window:
-        count = stream.count_window
-        words.append(f"a row stays until {count.rows} newer rows of its {count.per} came")
-    elif retention_us >= INFINITE_US:
-        words.append("a row stays until it can join no more" if query.promises else "a row stays forever")
-    if retention_us < INFINITE_US:
-        words.append(f"a row is forgotten {to_text(max(0, retention_us))} after its {stream.time}")
+def _stay(query: JoinQuery, stream: Stream) -> Iterator[str]:
+    stay_us, count = query.stay_us(stream), stream.count_window
+    if count:
+        yield f"a row stays until {count.rows} newer rows of its {count.per} came"
+    elif stay_us is None:
+        yield "a row stays until it can join no more" if query.promises else "a row stays forever"
+    if stay_us is not None:
+        yield f"a row is forgotten {to_text(stay_us)} after its {stream.time}"
     if query.windowed:
-        words.append(f"rows may come {to_text(stream.lateness_us)} out of order")
+        yield f"rows may come {to_text(stream.lateness_us)} out of order"
     if stream.unique:
-        words.append("keys are unique (promised)")
+        yield "keys are unique (promised)"
     if stream.arrival != "any":
-        words.append(f"rows come {stream.arrival} (promised)")
-    if stream.upto is not None:
-        words.append(f"a row with {stream.flag} closes all keys up to its {stream.upto}")
-    elif stream.flag is not None:
-        words.append(f"a row with {stream.flag} closes its key")
-    return "; ".join(words)
+        yield f"rows come {stream.arrival} (promised)"
+    if stream.flag is not None:
+        closes = "its key" if stream.upto is None else f"all keys up to its {stream.upto}"
+        yield f"a row with {stream.flag} closes {closes}"
 
 
-def _conditions(query: JoinQuery) -> list[str]:
-    lines = []
+def _conditions(query: JoinQuery) -> Iterator[str]:
     for (first, second), (low, high) in query.pairs:
-        lines.append(f"within: {second} comes from {low} to {high} after {first}")
+        yield f"within: {second} comes from {low} to {high} after {first}"
     if query.where is not None:
-        lines.append(f"where: {query.where}")
+        yield f"where: {query.where}"
     if any(s.promises for s in query.streams) and not query.promises:
         why = "windows count rows" if query.counts else "streams have no key in common"
-        lines.append(f"What streams promise is not used, because {why}.")
+        yield f"What streams promise is not used, because {why}."
     if query.counts:
-        lines.append("Results wait until the watermark has passed them, because windows count rows.")
-    return lines
+        yield "Results wait until the watermark has passed them, because windows count rows."
 
 
-def _output(query: JoinQuery) -> list[str]:
-    if query.select is None:
-        columns = "all columns as <stream>_<column>"
-    else:
-        columns = ", ".join(f"{name} (from {source})" for name, source in dict(query.select).items())
-    timed = any(s.time for s in query.streams)
-    return [f"output: {columns}{', result_time (the newest time)' if timed else ''}"]
+def _output(query: JoinQuery) -> str:
+    selected = query.selected or ()
+    columns = ", ".join(f"{name} (from {stream}.{column})" for name, stream, column in selected)
+    timed = ", result_time (the newest time)" if any(s.time for s in query.streams) else ""
+    return f"output: {columns or 'all columns as <stream>_<column>'}{timed}"
 
 
-def _memory(query: JoinQuery) -> list[str]:
+def _memory(query: JoinQuery) -> Iterator[str]:
     memory = query.memory
     if memory is None:
-        return []
-    groups = 1 << memory.group_bits
+        return
     when = "whenever that gives more results than memory" if memory.state_manager else "at the end"
     if memory.flush != "adaptive-global":
         when = "at the end" if memory.flush == "state-spill" else "when streams are silent, and at the end"
-    return [
-        f"memory: exact; at most {memory.limit_bytes:,} bytes of state, in {groups} groups of keys",
-        f"  groups go to disk by {memory.flush}, {memory.flush_share:.0%} of the limit at a time at least",
-        "  every batch ends with all of its results"
-        if memory.defer is False
-        else f"  what waits on disk is joined {when}",
-    ]
+    groups = f"{1 << memory.group_bits} groups of keys"
+    yield f"memory: exact; at most {memory.limit_bytes:,} bytes of state, in {groups}"
+    yield f"  groups go to disk by {memory.flush}, {memory.flush_share:.0%} of the limit at a time at least"
+    complete = "every batch ends with all of its results"
+    yield f"  {complete if memory.defer is False else f'what waits on disk is joined {when}'}"
 
 
-def _overload(query: JoinQuery) -> list[str]:
+def _overload(query: JoinQuery) -> Iterator[str]:
     overload = query.overload
     if overload is None:
-        return []
-    lines = ["overload: lossy; results are a subset of the exact ones"]
+        return
+    yield "overload: lossy; results are a subset of the exact ones"
     if overload.rations:
-        budget = (
-            f"as many probes as fit into batches of {overload.target_batch}"
-            if overload.probes is None
-            else f"at most {overload.probes:,} probes per batch"
-        )
-        lines.append(f"  {budget}, rationed by {overload.allocation}")
-    lines += [
-        f"  no row of {stream.name} older than {stream.freshness} in any result"
-        for stream in query.streams
-        if stream.freshness is not None
-    ]
+        fitting = f"as many probes as fit into batches of {overload.target_batch}"
+        budget = fitting if overload.probes is None else f"at most {overload.probes:,} probes per batch"
+        yield f"  {budget}, rationed by {overload.allocation}"
+    for stream in query.streams:
+        if stream.freshness is not None:
+            yield f"  no row of {stream.name} older than {stream.freshness} in any result"
     if overload.drops_input:
-        lines.append(
-            f"  at most {overload.probes:,} rows are let in per batch, shared by {overload.allocation}"
-        )
+        yield f"  at most {overload.probes:,} rows are let in per batch, shared by {overload.allocation}"
     if overload.state_rows is not None:
-        lines.append(
-            f"  at most {overload.state_rows:,} rows are stored after a batch, windows shortened by "
-            f"{overload.window_split}"
-        )
-    return lines
+        stored = f"at most {overload.state_rows:,} rows are stored after a batch"
+        yield f"  {stored}, windows shortened by {overload.window_split}"
 
 
 def _index(query: JoinQuery) -> str:

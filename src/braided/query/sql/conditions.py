@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from braided.query import condition
-from braided.query.bounds import Pair
+from braided.query.bounds import INFINITE_US, Pair
 from braided.query.durations import to_us
-from braided.query.errors import BraidedError, did_you_mean
+from braided.query.errors import did_you_mean
 from braided.query.sql.grammar import CLAUSES
-from braided.query.sql.words import Word, Words
+from braided.query.sql.words import Words
 from braided.query.stream import Stream
 
-Range: TypeAlias = tuple[int | None, int | None]  # from, to; None: open
-Linear: TypeAlias = Counter[str]  # a sum: how often each stream's time, and microseconds
-_US = ""
-_OPEN: Range = (None, None)
+Range: TypeAlias = tuple[int, int]  # from, to; a side that is infinite is open
+OPEN: Range = (-INFINITE_US, INFINITE_US)
+_US = ""  # beside the streams: the microseconds of a sum of times
 _FLIPPED = {"GT": "LT", "GTE": "LTE"}
 
 
@@ -43,97 +42,68 @@ class Conjunct:
         """What the parser calls it."""
         return type(self.node).__name__
 
-    @property
-    def text(self) -> str:
-        """As SQL over the streams' own names."""
-        sql: str = self.node.sql(comments=False)
-        return f"({sql})" if self.kind == "Or" else sql
+
+def split(words: Words, span: tuple[int, int], *, joins: bool) -> list[Conjunct]:
+    """Return the conditions of a part of the text, with the streams' own names in them."""
+    tree = _parse(words, span)
+    _rename(words, tree, span[0])
+    _check_read(words, tree, span)
+    return [Conjunct(node, _position(node, span[0]), joins) for node in _conjuncts(tree)]
 
 
-@dataclass(frozen=True)
-class Meaning:
-    """What all conditions together say."""
-
-    equal: list[tuple[str, str]]  # pairs of "stream.column"
-    within: dict[Pair, tuple[int, int]]
-    where: str | None
+def _conjuncts(node: Any) -> list[Any]:
+    kind = type(node).__name__
+    if kind == "And":
+        return [*_conjuncts(node.this), *_conjuncts(node.expression)]
+    return _conjuncts(node.this) if kind == "Paren" else [node]
 
 
-class Names:
-    """What streams are called in a text, and whether their names must be quoted in SQL."""
-
-    def __init__(self, words: Words, called: Mapping[str, str], quoted: frozenset[str]) -> None:
-        self._words, self._called, self._quoted = words, called, quoted
-
-    def stream(self, word: Word) -> str:
-        """The stream that a word means."""
-        return self.known(word.text, word)
-
-    def known(self, name: str, at: Word | int) -> str:
-        """The stream of a name; an unknown one raises."""
-        if name not in self._called:
-            self._words.wrong(at, f"no stream {name!r}; {did_you_mean(name, self._called)}")
-        return self._called[name]
-
-    def rename(self, node: Any, at: int) -> None:
-        """Let all columns of an expression be called by their streams."""
-        for column in [c for c in node.walk() if type(c).__name__ == "Column"]:
-            place, table = _position(column, at), column.args.get("table")
-            if table is None or column.args.get("db") or not column.name or column.name == "*":
-                text = "; a text has single quotes" if column.this.args.get("quoted") else ""
-                message = f"{column.sql()!r} is no column of a stream; write stream.column{text}"
-                self._words.wrong(place, message)
-            stream = self.known(table.name, place)
-            table.set("this", stream)
-            table.set("quoted", stream in self._quoted)
-
-
-def split(words: Words, span: tuple[int, int], names: Names, *, joins: bool) -> Iterator[Conjunct]:
-    """Yield the conditions of a part of the text, with the streams' own names in them."""
-    waiting = [_parse(words, span)]
-    names.rename(waiting[0], span[0])
-    _check_read(words, waiting[0], span)
-    while waiting:
-        node = waiting.pop()
-        kind = type(node).__name__
-        if kind == "And":
-            waiting += [node.expression, node.this]
-        elif kind == "Paren":
-            waiting.append(node.this)
-        else:
-            yield Conjunct(node, _position(node, span[0]), joins)
+def _rename(words: Words, tree: Any, at: int) -> None:
+    """Call the columns of an expression by the streams' own names."""
+    for column in [c for c in tree.walk() if type(c).__name__ == "Column"]:
+        place, table = _position(column, at), column.args.get("table")
+        if table is None or column.args.get("db") or not column.name or column.name == "*":
+            text = "; a text has single quotes" if column.this.args.get("quoted") else ""
+            words.wrong(place, f"{column.sql()!r} is no column of a stream; write stream.column{text}")
+        stream = words.stream(table.name, place)
+        table.set("this", stream.text)
+        table.set("quoted", not stream.plain)
 
 
 def meaning(
     words: Words, streams: Sequence[Stream], conjuncts: Sequence[Conjunct], given: Mapping[Pair, Range]
-) -> Meaning:
-    """Tell which columns are equal, how far times may be apart (`given`, too), and what else must hold."""
-    times = {s.name: s.time for s in streams}
-    order = {s.name: i for i, s in enumerate(streams)}
-    equal = [pair for c in conjuncts if (pair := _equality(c))]
-    left = [c for c in conjuncts if not _equality(c)]
-    bounds = dict(given)
-    timed = [(c, _bounds(words, c, times, order)) for c in left]
-    for _, ranges in timed:
+) -> tuple[list[tuple[str, str]], dict[Pair, Range], str | None]:
+    """Return which columns are equal, how far times may be apart (`given`, too), and what is left to `where`.
+
+    Equal columns are pairs of "stream.column".
+    """
+    equal, timed, bounds = [], [], dict(given)
+    for conjunct in conjuncts:
+        if columns := _equality(conjunct):
+            equal.append(columns)
+            continue
+        ranges = _bounds(words, conjunct, streams)
+        timed.append((conjunct, ranges))
         for pair, bound in ranges:
-            bounds[pair] = tighter(bounds.get(pair, _OPEN), bound)
+            bounds[pair] = tighter(bounds.get(pair, OPEN), bound)
     closed = {pair: _close(bound, pair, streams) for pair, bound in bounds.items()}
-    rest = [(c, ranges) for c, ranges in timed if not ranges or any(None in closed[p] for p, _ in ranges)]
-    where = " AND ".join(_checked(words, c, ranges) for c, ranges in rest)
-    within = {pair: (a, b) for pair, (a, b) in closed.items() if a is not None and b is not None}
-    return Meaning(equal, within, where or None)
+    within = {p: (a, b) for p, (a, b) in closed.items() if a > -INFINITE_US and b < INFINITE_US}
+    rest = [(c, ranges) for c, ranges in timed if not ranges or any(p not in within for p, _ in ranges)]
+    return equal, within, " AND ".join(_checked(words, c, ranges) for c, ranges in rest) or None
 
 
 def _parse(words: Words, span: tuple[int, int]) -> Any:
-    """The tree of a condition; all before it is blank, so that it is found at its own line and column."""
+    """Parse a condition; all text before it is blanked, so that errors have its own line and column."""
     package = condition.sqlglot("sql")
     before = "".join(c if c == "\n" else " " for c in words.text[: span[0]])
     try:
         return package.parse_one(before + words.text[span[0] : span[1]], into=package.exp.Condition)
     except package.errors.SqlglotError as wrong:
         seen = (getattr(wrong, "errors", None) or [{}])[0]
-        near = seen.get("highlight") or ""
-        at = _offset(words.text, seen["line"], seen["col"] - len(near)) if near else span[0]
+        near, at = seen.get("highlight") or "", span[0]
+        if near:
+            lines = words.text.split("\n")[: seen["line"] - 1]
+            at = sum(len(line) + 1 for line in lines) + max(0, seen["col"] - len(near))
         hint = did_you_mean(near.upper(), CLAUSES)
         hint = hint if near and hint.startswith("did") else "is a part missing, such as AND or a column?"
         words.wrong(at, f"the condition cannot be read{f' at {near!r}' if near else ''}; {hint}")
@@ -141,43 +111,32 @@ def _parse(words: Words, span: tuple[int, int]) -> Any:
 
 def _check_read(words: Words, tree: Any, span: tuple[int, int]) -> None:
     """Raise unless every node, and every argument of it, is one that `where` or the code below reads."""
-    unread = condition.first_unread(tree)
-    if unread is None:
-        return
-    node, argument = place, _ = unread
-    while place.parent and not any("start" in n.meta for n in place.walk()):
-        place = place.parent
-    message = str(condition.refusal(node, argument, words.text[slice(*span)]))
-    words.wrong(_position(place, span[0]), message)
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    before = text.split("\n")[: line - 1]
-    return sum(len(part) + 1 for part in before) + max(0, column)
+    for node, argument in condition.unread(tree):
+        place = node
+        while place.parent and not any("start" in n.meta for n in place.walk()):
+            place = place.parent
+        message = str(condition.refusal(node, argument, words.text[slice(*span)]))
+        words.wrong(_position(place, span[0]), message)
 
 
 def _position(node: Any, otherwise: int) -> int:
-    """Where the leftmost name or literal of an expression stands."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts, default=otherwise)
+    """Return where the leftmost name or literal of an expression stands."""
+    return min((n.meta["start"] for n in node.walk() if "start" in n.meta), default=otherwise)
 
 
 def _equality(conjunct: Conjunct) -> tuple[str, str] | None:
-    """The columns of two streams that a condition after ON says are equal."""
-    sides = (conjunct.node.this, conjunct.node.expression) if conjunct.joins and conjunct.kind == "EQ" else ()
-    if not sides or any(type(side).__name__ != "Column" for side in sides):
+    """Return the columns of two streams that a condition after ON makes equal."""
+    if not conjunct.joins or conjunct.kind != "EQ":
         return None
-    if sides[0].table == sides[1].table:
+    left, right = conjunct.node.this, conjunct.node.expression
+    if {type(left).__name__, type(right).__name__} != {"Column"} or left.table == right.table:
         return None
-    first, second = (f"{side.table}.{side.name}" for side in sides)
-    return first, second
+    return f"{left.table}.{left.name}", f"{right.table}.{right.name}"
 
 
-def _bounds(
-    words: Words, conjunct: Conjunct, times: Mapping[str, str | None], order: Mapping[str, int]
-) -> list[tuple[Pair, Range]]:
-    """What a condition says about the times of two streams; nothing if it is about something else."""
-    node = conjunct.node
+def _bounds(words: Words, conjunct: Conjunct, streams: Sequence[Stream]) -> list[tuple[Pair, Range]]:
+    """Return how a condition bounds the times of two streams; nothing if it is about something else."""
+    node, times = conjunct.node, {s.name: s.time for s in streams}
     if conjunct.kind == "Between":
         steps = [("LTE", node.args["low"], node.this), ("LTE", node.this, node.args["high"])]
     elif conjunct.kind in ("EQ", "LT", "LTE"):
@@ -188,100 +147,77 @@ def _bounds(
         return []
     ranges = []
     for kind, smaller, larger in steps:
-        less, more = (_linear(words, side, conjunct.at, times) for side in (smaller, larger))
-        bound = _bound(kind, _minus(less, more), order)
-        if bound is None:
-            return []
-        ranges.append(bound)
-    return ranges
+        difference = Counter[Any]()
+        for side, sign in ((smaller, 1), (larger, -1)):
+            for term, n in _terms(words, side, conjunct.at, times, sign):
+                difference[term] += n
+        ranges.append(_bound(kind, difference, list(times)))
+    return [bound for bound in ranges if bound] if all(ranges) else []
 
 
-def _linear(words: Words, node: Any, at: int, times: Mapping[str, str | None]) -> Linear | None:
+def _terms(
+    words: Words, node: Any, at: int, times: Mapping[str, Any], sign: int
+) -> Iterator[tuple[Any, int]]:
+    """Yield what an expression is the sum of: streams' times and microseconds, and how often."""
     kind = type(node).__name__
-    if kind == "Column":
-        return Counter({node.table: 1}) if times[node.table] == node.name else None
-    if kind == "Interval":
-        return Counter({_US: _interval_us(words, node, at)})
-    if kind == "Paren":
-        return _linear(words, node.this, at, times)
-    if kind == "Neg":
-        return _minus(Counter(), _linear(words, node.this, at, times))
-    if kind in ("Add", "Sub"):
-        left, right = (_linear(words, side, at, times) for side in (node.this, node.expression))
-        return _minus(left, right if kind == "Sub" else _minus(Counter(), right))
-    return None
-
-
-def _minus(left: Linear | None, right: Linear | None) -> Linear | None:
-    if left is None or right is None:
-        return None
-    difference = Counter(left)
-    difference.subtract(right)
-    return difference
+    if kind == "Column" and times[node.table] == node.name:
+        yield node.table, sign
+    elif kind == "Interval":
+        yield _US, sign * _interval_us(words, node, at)
+    elif kind in ("Paren", "Neg"):
+        yield from _terms(words, node.this, at, times, -sign if kind == "Neg" else sign)
+    elif kind in ("Add", "Sub"):
+        yield from _terms(words, node.this, at, times, sign)
+        yield from _terms(words, node.expression, at, times, -sign if kind == "Sub" else sign)
+    else:
+        yield id(node), sign  # something else, which cancels with nothing
 
 
 def _interval_us(words: Words, node: Any, at: int) -> int:
-    number, unit = node.this, node.args.get("unit")
+    number, unit, place = node.this, node.args.get("unit"), _position(node, at)
     if type(number).__name__ != "Literal":
-        words.wrong(
-            _position(node, at), f"{node.sql()!r} is no INTERVAL '1 hour'; put a sign before INTERVAL"
-        )
-    text = f"{number.name} {'' if unit is None else unit.name}".strip()
-    try:
-        return to_us(text, owner="INTERVAL")
-    except BraidedError as wrong:
-        words.wrong(_position(node, at), str(wrong))
+        words.wrong(place, f"{node.sql()!r} is no INTERVAL '1 hour'; put a sign before INTERVAL")
+    with words.blaming(place):
+        return to_us(f"{number.name} {'' if unit is None else unit.name}".strip(), owner="INTERVAL")
 
 
-def _bound(kind: str, difference: Linear | None, order: Mapping[str, int]) -> tuple[Pair, Range] | None:
-    """`difference` is at most zero (or below it, or equal to it): what that says of two streams' times."""
-    signs = {stream: n for stream, n in (difference or {}).items() if n and stream != _US}
-    if difference is None or sorted(signs.values()) != [-1, 1]:
+def _bound(kind: str, difference: Counter[Any], order: Sequence[str]) -> tuple[Pair, Range] | None:
+    """Return how two streams' times are bounded if `difference` is at most (or below, or equal to) zero."""
+    signs = {term: n for term, n in difference.items() if n and term != _US}
+    if sorted(signs.values()) != [-1, 1] or not signs.keys() <= set(order):
         return None
-    first, second = sorted(signs, key=lambda stream: order[stream])
+    first, second = sorted(signs, key=order.index)
     most = -difference[_US] - (kind == "LT")
     if kind == "EQ":
         exact = most * signs[second]
         return (first, second), (exact, exact)
-    return (first, second), (None, most) if signs[second] > 0 else (-most, None)
+    return (first, second), (OPEN[0], most) if signs[second] > 0 else (-most, OPEN[1])
 
 
 def tighter(one: Range, other: Range) -> Range:
-    """What two bounds say together."""
-    lows = [low for low, _ in (one, other) if low is not None]
-    highs = [high for _, high in (one, other) if high is not None]
-    return max(lows, default=None), min(highs, default=None)
+    """Return the bound that is both bounds together."""
+    return max(one[0], other[0]), min(one[1], other[1])
 
 
 def _close(bound: Range, pair: Pair, streams: Sequence[Stream]) -> Range:
-    """A bound with a side that is open takes it from the window of the stream that comes first there."""
-    windows_us = {s.name: s.window_us for s in streams}
-    low, high = bound
+    """Close an open side of a bound with the window of the stream that comes first there."""
+    windows_us = {s.name: INFINITE_US if s.window_us is None else s.window_us for s in streams}
     first_us, second_us = (windows_us[name] for name in pair)
-    if low is None and second_us is not None:
-        low = -second_us
-    return low, first_us if high is None else high
+    return -second_us if bound[0] == OPEN[0] else bound[0], first_us if bound[1] == OPEN[1] else bound[1]
 
 
 def _checked(words: Words, conjunct: Conjunct, ranges: Sequence[tuple[Pair, Range]]) -> str:
-    """The condition as `where` takes it; `ranges` are what it says about times, if not from both sides."""
-    text = conjunct.text
+    """Write a condition as `where` takes it; `ranges` are its bounds on times that stay open."""
+    sql: str = conjunct.node.sql(comments=False)
+    text = f"({sql})" if conjunct.kind == "Or" else sql
     if any(type(n).__name__ == "Interval" for n in conjunct.node.walk()):
         for (first, second), (low, _) in ranges:
-            open_to = second if low is None else first
-            words.wrong(
-                conjunct.at,
-                f"{text!r} bounds {first} and {second} from one side only; bound the other side too, or give "
-                f"{open_to} a WINDOW",
-            )
-        words.wrong(
-            conjunct.at,
-            f"INTERVAL in {text!r}: it only goes with the TIME columns of two streams, compared by <= …",
-        )
-    try:
+            remedy = f"bound the other side too, or give {second if low == OPEN[0] else first} a WINDOW"
+            words.wrong(conjunct.at, f"{text!r} bounds {first} and {second} from one side only; {remedy}")
+        only = "it only goes with the TIME columns of two streams, compared by <= …"
+        words.wrong(conjunct.at, f"INTERVAL in {text!r}: {only}")
+    with words.blaming(conjunct.at):
         same = condition.parse(text) == condition.read(conjunct.node, text)
-    except BraidedError as wrong:
-        words.wrong(conjunct.at, str(wrong))
     if not same:
         words.wrong(conjunct.at, f"{text!r} cannot be read back; write it with other words")
     return text

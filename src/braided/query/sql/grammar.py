@@ -1,17 +1,20 @@
 """The clauses of a query text: what stands where, not yet what it means.
 
 Every word is read by a rule, so nothing is skipped in silence; conditions after ON and WHERE are left as
-they are, for `sql_conditions`. docs/howto/sql.md has the grammar as a table.
+they are, for `sql.conditions`. docs/howto/sql.md has the grammar as a table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from braided.query.errors import did_you_mean
-from braided.query.sql.options import ENDS, OPTIONS, Pair
+from braided.query.sql.options import ENDS, OPTIONS
 from braided.query.sql.words import Word, Words
+
+Item: TypeAlias = tuple[Word, Word, Word]  # after SELECT: stream, column and output name
 
 
 @dataclass
@@ -26,56 +29,44 @@ class Source:
 
 
 @dataclass
-class Item:
-    """A column after SELECT."""
-
-    stream: Word
-    column: Word
-    name: Word
-
-
-@dataclass
 class Clauses:
     """A query text in parts."""
 
     select: list[Item] | None
     sources: list[Source]
     where: tuple[int, int] | None = None
-    within: list[tuple[Word, Pair]] = field(default_factory=list)
-    ends: dict[str, tuple[Word, Any]] = field(default_factory=dict)  # by the query's option
+    ends: dict[str, list[tuple[Word, Any]]] = field(default_factory=dict)  # by the query's option
 
 
-_OUTER = "is not supported: a result has one row of every stream; write JOIN … ON …"
-_KEYLESS = "is not supported; write JOIN … ON with an equality of columns"
-_AFTERWARDS = "is not supported; do it with what comes out"
-_FREE, _ENDLESS = ": the order of results is free", ": streams have no end"
+_NOT, _KEYLESS = "is not supported", "write JOIN … ON with an equality of columns"
+_AFTERWARDS = "do it with what comes out"
 REFUSED = {
-    **{word: f"{word} JOIN {_OUTER}" for word in ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI")},
-    **{word: f"{word} JOIN {_KEYLESS}" for word in ("CROSS", "NATURAL")},
-    "ASOF": f"ASOF JOIN {_KEYLESS}, and bound times with WITHIN",
-    "LATERAL": f"LATERAL {_KEYLESS}",
-    ",": f"a comma between streams {_KEYLESS}",
-    "GROUP BY": f"GROUP BY {_AFTERWARDS} (on Spark a windowed aggregation may follow the join)",
-    **{word: f"{word} {_AFTERWARDS}" for word in ("HAVING", "QUALIFY")},
-    **{word: f"{word} {_AFTERWARDS}{_FREE}" for word in ("ORDER BY", "OFFSET")},
-    **{word: f"{word} {_AFTERWARDS}{_ENDLESS}" for word in ("LIMIT", "FETCH")},
-    "DISTINCT": f"DISTINCT {_AFTERWARDS}: results are a bag",
-    **{
-        word: f"{word} is not supported; write one query for each part"
-        for word in ("UNION", "INTERSECT", "EXCEPT")
-    },
-    "WITH": "WITH is not supported; name the streams after FROM and JOIN",
-    "TABLESAMPLE": "TABLESAMPLE is not supported; to lose rows on purpose, use OVERLOAD",
-}
-_COLUMNS = "SELECT takes columns as stream.column, or * for all of them"
-_PLAIN = "no expressions: compute with what comes out"
+    word: f"{word}{sentence}"
+    for words, sentence in {
+        "LEFT/RIGHT/FULL/OUTER/SEMI/ANTI": f" JOIN {_NOT}: a result has one row of every stream; "
+        "write JOIN … ON …",
+        "CROSS/NATURAL": f" JOIN {_NOT}; {_KEYLESS}",
+        "ASOF": f" JOIN {_NOT}; {_KEYLESS}, and bound times with WITHIN",
+        "LATERAL": f" {_NOT}; {_KEYLESS}",
+        "GROUP BY": f" {_NOT}; {_AFTERWARDS} (on Spark a windowed aggregation may follow the join)",
+        "HAVING/QUALIFY": f" {_NOT}; {_AFTERWARDS}",
+        "ORDER BY/OFFSET": f" {_NOT}; {_AFTERWARDS}: the order of results is free",
+        "LIMIT/FETCH": f" {_NOT}; {_AFTERWARDS}: streams have no end",
+        "DISTINCT": f" {_NOT}; {_AFTERWARDS}: results are a bag",
+        "UNION/INTERSECT/EXCEPT": f" {_NOT}; write one query for each part",
+        "WITH": f" {_NOT}; name the streams after FROM and JOIN",
+        "TABLESAMPLE": f" {_NOT}; to lose rows on purpose, use OVERLOAD",
+    }.items()
+    for word in words.split("/")
+} | {",": f"a comma between streams {_NOT}; {_KEYLESS}"}
+_COLUMNS = "SELECT takes columns as stream.column, or * for all (no expressions: compute with what comes out)"
 _FUNCTIONS = ("LEFT", "RIGHT")
 CLAUSES = ("JOIN", "INNER", "ON", "USING", "WHERE", *ENDS)
 _STARTS = {*CLAUSES, *OPTIONS, *REFUSED, ";"} - {","}
 
 
 def read(words: Words) -> Clauses:
-    """The clauses of a text."""
+    """Read the clauses of a text."""
     select = _select(words)
     words.expect("FROM", "a query is SELECT … FROM … JOIN …")
     clauses = Clauses(select, [_source(words)])
@@ -85,8 +76,12 @@ def read(words: Words) -> Clauses:
         words.wrong(words.peek(), "a join needs two streams or more; add JOIN … ON …")
     if words.accept("WHERE"):
         clauses.where = _condition(words, "WHERE")
-    while words.peek().upper in ENDS:
-        _end(words, clauses)
+    words.streams = _called(words, clauses.sources)
+    while (word := words.peek()).upper in ENDS:
+        option, read_value = ENDS[words.read().upper]
+        if option in clauses.ends and option != "within":
+            words.wrong(word, f"{word.upper} is given twice; leave one out")
+        clauses.ends.setdefault(option, []).append((word, read_value(words)))
     if words.accept(";") and words.peek().kind != "end":
         words.wrong(words.peek(), "one query at a time; leave out what follows ';'")
     if words.peek().kind != "end":
@@ -101,10 +96,22 @@ def _unexpected(words: Words, known: tuple[str, ...]) -> NoReturn:
     if word.upper in OPTIONS:
         words.wrong(word, f"{word.upper} belongs to a stream: put it behind the stream's name, before ON")
     if word.upper in _STARTS - {";"}:
-        words.wrong(
-            word, f"{word.upper} is not expected here; a query is SELECT … FROM … JOIN … ON … WHERE …"
-        )
+        words.wrong(word, f"{word.upper} is not expected here; write SELECT … FROM … JOIN … ON … WHERE …")
     words.wrong(word, f"unexpected {word.shown}; {did_you_mean(word.text.upper(), known)}")
+
+
+def _called(words: Words, sources: Sequence[Source]) -> dict[str, Word]:
+    """Return streams by their short names, and by their own unless these are another's short name."""
+    own, short = dict[str, Word](), dict[str, Word]()
+    for source in sources:
+        name, alias = source.name, source.alias
+        if alias.text in short:
+            words.wrong(alias, f"{alias.text!r} is the name of two streams; choose another with AS")
+        if name.text in own:
+            remedy = f"give the same rows twice, under two names, such as {name.text}_a and {name.text}_b"
+            words.wrong(name, f"stream {name.text!r} is joined twice; {remedy}")
+        own[name.text] = short[alias.text] = name
+    return own | short
 
 
 def _select(words: Words) -> list[Item] | None:
@@ -118,22 +125,19 @@ def _select(words: Words) -> list[Item] | None:
 
 
 def _item(words: Words) -> Item:
-    if words.peek().kind not in ("word", "name") or words.peek(1).text != ".":
+    if not words.peek().names or words.peek(1).text != ".":
         _no_column(words)
-    stream = words.read()
-    words.read()
+    stream, _ = words.read(), words.read()
     if words.peek().text == "*":
         words.wrong(stream, f"{stream.text}.* is not supported; name its columns, or use SELECT * for all")
-    column = words.name(f"a column of {stream.text}")
+    column = name = words.name(f"a column of {stream.text}")
     if words.accept("AS"):
         name = words.name("a name after AS")
-    else:
-        name = (
-            words.read() if words.peek().kind in ("word", "name") and words.peek().upper != "FROM" else column
-        )
+    elif words.peek().names and words.peek().upper != "FROM":
+        name = words.read()
     if words.peek().upper not in (",", "FROM"):
-        words.wrong(words.peek(), f"unexpected {words.peek().shown}; {_COLUMNS} ({_PLAIN})")
-    return Item(stream, column, name)
+        words.wrong(words.peek(), f"unexpected {words.peek().shown}; {_COLUMNS}")
+    return stream, column, name
 
 
 def _no_column(words: Words) -> NoReturn:
@@ -142,9 +146,9 @@ def _no_column(words: Words) -> NoReturn:
         words.wrong(word, REFUSED[word.upper])
     if word.upper == "RESULT_TIME":
         words.wrong(word, "result_time comes out by itself; leave it out of SELECT")
-    if word.kind in ("word", "name") and then.upper in (",", "AS", "FROM", ""):
+    if word.names and then.upper in (",", "AS", "FROM", ""):
         words.wrong(word, f"{word.shown} has no stream; {_COLUMNS}")
-    words.wrong(word, f"unexpected {word.shown}; {_COLUMNS} ({_PLAIN})")
+    words.wrong(word, f"unexpected {word.shown}; {_COLUMNS}")
 
 
 def _source(words: Words) -> Source:
@@ -152,21 +156,19 @@ def _source(words: Words) -> Source:
     if word.upper == "(":
         words.wrong(word, "a subquery is not supported; name a stream, and filter with WHERE")
     if word.upper in _STARTS and not word.plain:
-        words.wrong(
-            word, f'expected the name of a stream, got {word.shown}; quote it ("…") if it is its name'
-        )
+        words.wrong(word, f'expected a stream, got {word.shown}; quote it ("…") if that is its name')
     name = words.name("the name of a stream")
     if words.peek().text in (".", "("):
         words.wrong(name, f"{name.text}{words.peek().text}… is no stream; use one plain name")
     source = Source(name, _alias(words) or name)
-    while words.peek().upper in OPTIONS:
-        _option(words, source)
-    if words.peek().upper == ",":
-        options = words.peek(1).upper in OPTIONS
-        words.wrong(
-            words.peek(), "options of a stream have no commas between them" if options else REFUSED[","]
-        )
-    if words.peek().kind != "end" and words.peek().upper not in _STARTS:
+    while (word := words.peek()).upper in OPTIONS:
+        option = words.read().upper.lower()
+        if option in source.options:
+            words.wrong(word, f"{word.upper} is given twice for stream {name.text!r}; leave one out")
+        source.options[option] = OPTIONS[word.upper](words)
+    if word.upper == "," and words.peek(1).upper in OPTIONS:
+        words.wrong(word, "options of a stream have no commas between them")
+    if word.kind != "end" and word.upper not in _STARTS:
         _unexpected(words, (*OPTIONS, *CLAUSES))
     return source
 
@@ -175,7 +177,7 @@ def _alias(words: Words) -> Word | None:
     if words.accept("AS"):
         return words.name("a short name after AS")
     word, then = words.peek(), words.peek(1)
-    if word.kind not in ("word", "name") or word.upper in _STARTS:
+    if not word.names or word.upper in _STARTS:
         return None
     if then.kind in ("text", "number"):  # a mistyped option, and not a short name
         _unexpected(words, (*OPTIONS, *ENDS))
@@ -187,7 +189,9 @@ def _joined(words: Words) -> Source:
     if words.accept("ON"):
         source.on = _condition(words, "ON")
     elif words.accept("USING"):
-        source.using = _names(words)
+        words.expect("(", "write USING (column, …)")
+        source.using = words.listed(lambda words: words.name("a column after USING"))
+        words.expect(")", "write USING (column, …)")
     elif words.peek().upper in REFUSED:
         _unexpected(words, ())
     else:
@@ -195,16 +199,8 @@ def _joined(words: Words) -> Source:
     return source
 
 
-def _names(words: Words) -> list[Word]:
-    remedy = "write USING (column, …)"
-    words.expect("(", remedy)
-    columns = words.listed(lambda words: words.name("a column after USING"))
-    words.expect(")", remedy)
-    return columns
-
-
 def _condition(words: Words, after: str) -> tuple[int, int]:
-    """Where in the text a condition stands: up to the next clause."""
+    """Return where in the text a condition stands: up to the next clause."""
     first, last, depth = words.peek(), words.peek(), 0
     while words.peek().kind != "end" and (depth or not _starts_clause(words)):
         last = words.peek()
@@ -224,23 +220,3 @@ def _starts_clause(words: Words) -> bool:
     if word.upper in _FUNCTIONS and words.peek(1).text == "(":
         return False
     return word.upper in _STARTS and not words.dotted()
-
-
-def _option(words: Words, source: Source) -> None:
-    word = words.read()
-    option = word.upper.lower()
-    if option in source.options:
-        words.wrong(word, f"{word.upper} is given twice for stream {source.name.text!r}; leave one out")
-    source.options[option] = OPTIONS[word.upper](words)
-
-
-def _end(words: Words, clauses: Clauses) -> None:
-    word = words.read()
-    option, read = ENDS[word.upper]
-    value = read(words)
-    if isinstance(value, Pair):
-        clauses.within.append((word, value))
-    elif option in clauses.ends:
-        words.wrong(word, f"{word.upper} is given twice; leave one out")
-    else:
-        clauses.ends[option] = (word, value)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, get_args
 
-from braided.query.promises import Arrival, RangePunctuation
-from braided.query.sql.words import Word, Words
+from braided.query.plan_tree import Plan
+from braided.query.promises import Arrival
+from braided.query.sql.words import Words
 from braided.query.windows import UNBOUNDED, CountWindow, Per
 
-_BUDGETS: dict[
-    str, tuple[str, str, int | str]
-] = {  # the option, the word that follows, and an example: of a number, or of a text
+_BUDGETS: dict[str, tuple[str, str, Any]] = {  # option, the word that follows, an example of the value
     "PROBES": ("probes", "", 1000),
     "TARGET": ("target_batch", "BATCH", "2 seconds"),
     "STATE": ("state_rows", "ROWS", 1000),
@@ -20,97 +18,82 @@ _BUDGETS: dict[
     "SHED": ("shed", "", "input"),
     "WINDOW": ("window_split", "SPLIT", "max-slow"),
 }
+_PLANS = ("MJOIN", "LINEAR", "((a, b), c)")
 
 
-@dataclass
-class Pair:
-    """A WITHIN clause: how far apart (one duration, or from and to), and the two streams."""
-
-    bound: str | tuple[str, str]
-    first: Word
-    second: Word
-
-
-def _punctuation(words: Words) -> str | RangePunctuation:
+def _punctuation(words: Words) -> str | dict[str, str]:
     flag = words.name("a boolean column after PUNCTUATION").text
-    upto = words.name("a column after UPTO").text if words.accept("UPTO") else None
-    return flag if upto is None else RangePunctuation(flag, upto)
+    if not words.accept("UPTO"):
+        return flag
+    return {"flag": flag, "upto": words.name("a column after UPTO").text}
 
 
 def _window(words: Words) -> str | CountWindow:
     if words.accept("UNBOUNDED"):
         return UNBOUNDED
-    if words.peek().kind == "text":
-        return words.read().text
     at = words.peek()
+    if at.kind == "text":
+        return words.read().text
     if not words.accept("ROWS"):
         words.wrong(at, f"WINDOW needs '2 hours', ROWS 100 PER KEY, or UNBOUNDED; got {at.shown}")
     rows = words.number("WINDOW ROWS")
     per: Any = words.choice("PER", [p.upper() for p in get_args(Per)]) if words.accept("PER") else "key"
-    if not 1 <= rows < 1 << 31:
-        words.wrong(at, f"WINDOW ROWS must be at least 1 and less than 2^31; got {rows}")
-    return CountWindow(rows, per=per)
+    with words.blaming(at):
+        return CountWindow(rows, per=per)
 
 
-def within(words: Words) -> Pair:
-    """Read a WITHIN clause."""
+def _within(words: Words) -> tuple[tuple[str, str], str | tuple[str, str]]:
+    """Read two streams, and how far apart they are: one duration, or from and to."""
     low = words.quoted("WITHIN", "10 minutes")
-    high = words.quoted("TO", "10 minutes") if words.accept("TO") else None
+    bound = (low, words.quoted("TO", "10 minutes")) if words.accept("TO") else low
     remedy = "write WITHIN '10 minutes' BETWEEN orders AND payments"
     words.expect("BETWEEN", remedy)
-    first = words.name("a stream after BETWEEN")
+    first = _stream(words, "a stream after BETWEEN")
     words.expect("AND", remedy)
-    return Pair(low if high is None else (low, high), first, words.name("a stream after AND"))
+    at, second = words.peek(), _stream(words, "a stream after AND")
+    if first == second:
+        words.wrong(at, f"WITHIN needs two different streams; got {first!r} twice")
+    return (first, second), bound
+
+
+def _stream(words: Words, what: str) -> str:
+    word = words.name(what)
+    return words.stream(word.text, word).text
 
 
 def _overload(words: Words) -> dict[str, Any]:
     budgets: dict[str, Any] = {}
-    while words.peek().upper in _BUDGETS:
-        word = words.peek()
-        option, value = _budget(words)
+    while (word := words.peek()).upper in _BUDGETS:
+        option, follows, example = _BUDGETS[words.read().upper]
+        after = f"{word.upper} {follows}".rstrip()
+        if follows:
+            words.expect(follows, f"write {after} {example!r}")
         if option in budgets:
             words.wrong(word, f"OVERLOAD {word.upper} is given twice; leave one out")
-        budgets[option] = value
+        budgets[option] = words.number(after) if isinstance(example, int) else words.quoted(after, example)
     if not budgets:
         known = "PROBES 1000, TARGET BATCH '2 seconds' or STATE ROWS 1000"
-        words.wrong(words.peek(), f"OVERLOAD needs {known}; got {words.peek().shown}")
+        words.wrong(word, f"OVERLOAD needs {known}; got {word.shown}")
     return budgets
 
 
-def _budget(words: Words) -> tuple[str, Any]:
-    word = words.read().upper
-    option, follows, example = _BUDGETS[word]
-    after = f"{word} {follows}".rstrip()
-    if follows:
-        words.expect(follows, f"write {after} {example!r}")
-    return option, words.number(after) if isinstance(example, int) else words.quoted(after, example)
-
-
-def _plan(words: Words) -> str | list[Any]:
-    if words.peek().upper != "(":
-        return words.choice("PLAN", ("MJOIN", "LINEAR", "((a, b), c)"))
-    return _node(words, 0)
-
-
-def _node(words: Words, depth: int) -> list[Any]:
-    """An operator in parentheses: the words that name its streams, and operators below it."""
-    opening = words.read()
+def _plan(words: Words, depth: int = 0) -> Plan:
+    opening = words.peek()
+    if not words.accept("("):
+        return _stream(words, "a stream in PLAN") if depth else words.choice("PLAN", _PLANS)
     if depth > 8:
         words.wrong(opening, "PLAN is nested too deeply; a join has at most 8 streams")
-    inputs: list[Any] = []
+    inputs = []
     while not words.accept(")"):
         if words.peek().kind == "end":
             words.wrong(opening, "PLAN: a parenthesis is not closed")
-        inputs.append(
-            _node(words, depth + 1) if words.peek().upper == "(" else words.name("a stream in PLAN")
-        )
+        inputs.append(_plan(words, depth + 1))
         words.accept(",")
-    return inputs
+    return tuple(inputs)
 
 
 def _emit(words: Words) -> bool:
-    words.expect("PUNCTUATIONS", "write EMIT PUNCTUATIONS")
-    return True
+    return bool(words.expect("PUNCTUATIONS", "write EMIT PUNCTUATIONS"))
 
 
 OPTIONS: dict[str, Callable[[Words], Any]] = {  # behind a stream's name
@@ -122,8 +105,8 @@ OPTIONS: dict[str, Callable[[Words], Any]] = {  # behind a stream's name
     "UNIQUE": lambda _: True,
     "ARRIVAL": lambda words: words.choice("ARRIVAL", [a.upper() for a in get_args(Arrival)]),
 }
-ENDS: dict[str, tuple[str, Callable[[Words], Any]]] = {  # at the end; streams in their values are still words
-    "WITHIN": ("within", within),
+ENDS: dict[str, tuple[str, Callable[[Words], Any]]] = {  # at the end
+    "WITHIN": ("within", _within),
     "MEMORY": ("memory", lambda words: {"limit": words.quoted("MEMORY", "512 MB")}),
     "OVERLOAD": ("overload", _overload),
     "PLAN": ("plan", _plan),

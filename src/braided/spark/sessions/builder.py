@@ -1,9 +1,15 @@
-"""A SparkSession with everything a fast join needs, and the check that a user's own has what it must."""
+"""A SparkSession with everything a fast join needs, and the check that a user's own has what it must.
+
+Python workers are started early: their imports run while Spark still plans the first batch.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
+import threading
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,7 +24,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NU
 
 def conf() -> dict[str, str]:
     """The settings `session` uses; give them to a builder of your own."""
-    settings = {
+    return {
         f"{_STORE}providerClass": _ROCKSDB,
         f"{_STORE}rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -28,9 +34,8 @@ def conf() -> dict[str, str]:
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.python.daemon.module": "braided.spark.sessions.daemon",
         "spark.executorEnv.MALLOC_ARENA_MAX": "2",
+        **{f"spark.executorEnv.{name}": "1" for name in _ONE_THREAD},
     }
-    settings |= {f"spark.executorEnv.{name}": "1" for name in _ONE_THREAD}
-    return settings
 
 
 def session(name: str = "braided", **settings: Any) -> SparkSession:
@@ -53,17 +58,25 @@ def session(name: str = "braided", **settings: Any) -> SparkSession:
     return builder.getOrCreate()
 
 
+@functools.cache
+def start_workers(spark: SparkSession) -> None:
+    """Run one small task per core in the background, once per session; a failure is left to the join."""
+
+    def run() -> None:
+        with contextlib.suppress(Exception):  # the session may be stopped meanwhile
+            cores = spark.sparkContext.defaultParallelism
+            spark.range(0, cores, 1, cores).mapInArrow(lambda batches: batches, "id long").collect()
+
+    threading.Thread(target=run, name="braided-workers", daemon=True).start()
+
+
 def check_session(spark: SparkSession) -> None:
     """Raise unless the session has what a streaming join cannot do without."""
     provider = spark.conf.get(f"{_STORE}providerClass", "") or ""
     if not provider.endswith("RocksDBStateStoreProvider"):
-        raise InvalidValue(
-            f"a streaming join needs the setting {_STORE}providerClass={_ROCKSDB}; this session has "
-            f"{provider or 'the default'}; set it, or use bd.spark.session(...) or bd.spark.conf()"
-        )
+        has = f"this session has {provider or 'the default'}; set it, or use bd.spark.session() or conf()"
+        raise InvalidValue(f"a streaming join needs {_STORE}providerClass={_ROCKSDB}; {has}")
     policy = spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min")
     if policy != "min":
-        raise InvalidValue(
-            "a streaming join needs spark.sql.streaming.multipleWatermarkPolicy=min (the default); "
-            f"this session has {policy!r}"
-        )
+        needs = "spark.sql.streaming.multipleWatermarkPolicy=min (the default)"
+        raise InvalidValue(f"a streaming join needs {needs}; this session has {policy!r}")

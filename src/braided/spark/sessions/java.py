@@ -19,12 +19,9 @@ def find_java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
     if java is None and home:
-        raise InvalidValue(
-            f"JAVA_HOME is {home!r}, and there is no Java in it (bin/java); set it to the folder of a Java "
-            "17 or newer, or unset it to use the one on the path",
-            option="JAVA_HOME",
-            value=home,
-        )
+        wrong = f"JAVA_HOME is {home!r}, and there is no Java in it (bin/java)"
+        remedy = "set it to the folder of a Java 17 or newer, or unset it to use the one on the path"
+        raise InvalidValue(f"{wrong}; {remedy}", option="JAVA_HOME", value=home)
     if java is None:
         raise InvalidValue("Spark needs Java 17 or newer, and none was found; install it or set JAVA_HOME")
     return java

@@ -7,8 +7,8 @@ sources of a checkpoint; where nothing needs the clock it stands still, and cost
 An offset holds the time in whole seconds and when this run of the query began; and what the batch was planned
 by: the newest epoch's fingerprint, and the numbers of the epochs that live. If that changes, there is a batch
 even if no stream brings a row; one row of it tells every bucket. It has no watermark, and ends when a query
-does that runs until its input is used up. (Spark's own `rate` would not do: with it such a query takes all its
-input in one batch.)
+does that runs until its input is used up. (Spark's own `rate` would not do: with it such a query takes all
+its input in one batch.)
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from braided.spark.sources.limits import LimitedReader, ReadAllAvailable, ReadLimit
+from braided.spark.releases import LimitedReader, ReadAllAvailable, ReadLimit
 
 MARK = "braided"  # by which an offset of ours is known in Spark's log
 
 
 def beats(spark: SparkSession, *, planned: str, epochs: str, beating: bool) -> DataFrame:
-    """A row when something has changed; if it is `beating`, for every batch, and a batch a second at least."""
+    """A row when something has changed; if it is `beating`, in every batch, at least once a second."""
     spark.dataSource.register(BeatSource)
     options = {"planned": planned, "epochs": epochs, "beating": "yes" if beating else ""}
     return spark.readStream.format(BeatSource.name()).options(**options).load()

@@ -30,7 +30,6 @@ import contextlib
 import json
 import mmap
 import os
-import secrets
 import weakref
 import zlib
 from collections.abc import Mapping
@@ -80,8 +79,7 @@ class Arena:
     def load(self, engine: Engine, token: str) -> bool:
         """Bring an engine to the state that belongs to the token; whether that was possible."""
         header = self._header()
-        known = header is not None and header["fingerprint"] == self.fingerprint
-        if header is None or not known or token not in (header["token"], header["previous_token"]):
+        if header is None or token not in (header["token"], header["previous_token"]):
             self.clear()
             return False
         self.folder.remove(_HEADER)  # from here on the folder is not to be trusted
@@ -101,27 +99,22 @@ class Arena:
 
     def save(self, engine: Engine, token: str, previous_token: str) -> None:
         """Leave the engine for the next task; if there is no room, leave nothing."""
+        sides, marks = engine.tree.sides, engine.tree.marks
         try:
-            self._write(engine, token, previous_token)
+            header = {
+                "format": FORMAT,
+                "fingerprint": self.fingerprint,
+                "token": token,
+                "previous_token": "" if _moved(engine) else previous_token,
+                "sides": {side.name: self._freeze(side) for side in sides.values()},
+                "previous": {sides[node].name: self._mark(sides[node], m) for node, m in marks.items()},
+                "serial": self._serial,
+            }
+            self._sweep(header)
+            body = json.dumps(header).encode()
+            self.folder.write(_HEADER, zlib.crc32(body).to_bytes(4, "little") + body)
         except OSError:
             self.clear()
-
-    def _write(self, engine: Engine, token: str, previous_token: str) -> None:
-        tree = engine.tree
-        sides = {side.name: self._freeze(side) for side in tree.sides.values()}
-        previous = {tree.sides[node].name: self._mark(tree.sides[node], m) for node, m in tree.marks.items()}
-        header = {
-            "format": FORMAT,
-            "fingerprint": self.fingerprint,
-            "token": token,
-            "previous_token": "" if _moved(engine) else previous_token,
-            "serial": self._serial,
-            "sides": sides,
-            "previous": previous,
-        }
-        self._sweep(header)
-        body = json.dumps(header).encode()
-        self.folder.write(_HEADER, zlib.crc32(body).to_bytes(4, "little") + body)
 
     def clear(self) -> None:
         """Forget whatever is there."""
@@ -144,7 +137,8 @@ class Arena:
             header: dict[str, Any] = json.loads(data[4:])
         except (OSError, ValueError):
             return None
-        return header if header.get("format") == FORMAT else None
+        known = (header.get("format"), header.get("fingerprint")) == (FORMAT, self.fingerprint)
+        return header if known else None
 
     def _name(self, stream: str, what: str) -> str:
         self._serial += 1
@@ -178,7 +172,7 @@ class Arena:
             what: [self._file_of(array), len(array), array.dtype.str, _sum(what, array, numbers)]
             for what, array in arrays_of(side).items()
         }
-        chunks = [self._chunk(side.name, chunk) for chunk in side.payload.mark()]
+        chunks = [self._chunk(side.name, chunk) for chunk in side.payload.chunks]
         return {"side": numbers, "arrays": arrays, "chunks": chunks}
 
     def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -279,15 +273,9 @@ def open_arena(plan: JoinPlan, query_id: str, bucket: int) -> Arena | None:
     """
     if not plan.arena or plan.query.counts:
         return None
-    fingerprint = plan.query.fingerprint()
     try:
         name = f"{bucket}.{plan.epoch.number}" if plan.epoch.number else str(bucket)
-        folder = bucket_folder(plan.arena, query_id, fingerprint, name, plan.stage)
-        return Arena(folder, fingerprint, folder.lock(_LOCK))
+        folder = bucket_folder(plan.arena, query_id, plan.fingerprint, name, plan.stage)
+        return Arena(folder, plan.fingerprint, folder.lock(_LOCK))
     except OSError:
         return None
-
-
-def new_token() -> str:
-    """A token no other attempt has."""
-    return secrets.token_hex(16)

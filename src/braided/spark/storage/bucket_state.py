@@ -2,23 +2,29 @@
 
 What is written is the engine's one saved form (`engine.state`): its numbers in the small value, its parts as
 chunks. A batch writes only what is new. The engine comes from the arena if that can be trusted, else from the
-chunks; both hold the same rows. Nothing is touched before `check_same_query` has found that the state
-belongs to this query.
+chunks; both hold the same rows. Nothing is touched before `check_same_query` has agreed that the state
+belongs to this query: a restart may change the plan, tuning and budgets; the meaning, the number of buckets
+and the types of stored columns must stay. The driver asks the same where it knows the checkpoint.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from braided.engine import saving
 from braided.engine.engine import Engine
 from braided.engine.features import Arrivals
 from braided.engine.site import Site
+from braided.engine.spill.disk import check_saved as check_on_disk
 from braided.engine.state import EngineState
+from braided.query.errors import InvalidValue
+from braided.query.values import plain
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.arena import Arena
 from braided.spark.storage.chunks import Chunks
 from braided.spark.storage.cold import ColdGroups
-from braided.spark.storage.same_query import check_cold, check_same_query, same_plan, stage_of, stored_types
-from braided.spark.storage.store import Meta, State
+from braided.spark.storage.store import META, Meta, State
 
 
 class BucketState:
@@ -34,16 +40,13 @@ class BucketState:
 
     def _read_meta(self) -> Meta:
         """The bucket's small value; a checkpoint of another meaning raises before anything is touched."""
-        plan, data = self._plan, None if self._state is None else self._state.get_meta()
+        data = None if self._state is None else self._state.get(META)
         if data is None:
-            whose = plan.resumed.checkpoint if plan.resumed else plan.checkpoint
-            query, types = plan.query, stored_types(plan)
-            meta = Meta(query.fingerprint(), query.meaning(), types, plan.buckets, checkpoint=whose)
-        else:
-            meta = Meta.decode(data)
-            check_same_query(meta, plan)
-            self._moved = meta.schema != stored_types(plan)
-        meta.schema, meta.stage = stored_types(plan), stage_of(plan)
+            return _first_meta(self._plan)
+        meta = Meta.decode(data)
+        check_same_query(meta, self._plan)
+        self._moved = meta.schema != self._plan.stored_types
+        meta.schema = self._plan.stored_types
         return meta
 
     def engine(self, arena: Arena | None) -> Engine:
@@ -54,7 +57,6 @@ class BucketState:
                 arena.clear()
             self._inherit(engine)
             return engine
-        check_cold(meta, self._plan)
         state = EngineState(meta.numbers, self._chunks.read())
         if arena is not None:
             if self._mapped() and arena.load(engine, meta.token):
@@ -101,15 +103,15 @@ class BucketState:
         self._chunks.write(state)
         self.meta.numbers = state.numbers
         self.meta.epoch, self.meta.epochs = self._plan.epoch.number, list(self._plan.epochs)
-        self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.query.fingerprint()
+        self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.fingerprint
         self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
-        self._state.put_meta(self.meta.encode())
+        self._state.put(META, self.meta.encode())
 
     def _mapped(self) -> bool:
         """Whether an arena can hold what is stored now: one of another plan lacks what is made again."""
         memory = self._plan.query.memory
         lineage = None if memory is None else memory.lineage
-        same = same_plan(self.meta, self._plan) and not self._moved
+        same = _same_plan(self.meta, self._plan) and not self._moved
         return same and self.meta.spilled.get("lineage") == lineage
 
     def _empty_engine(self, arena: Arena | None) -> Engine:
@@ -137,3 +139,79 @@ class BucketState:
             for chunk in stored.get(side.name, ()):
                 chunk.start = first
                 first += chunk.rows
+
+
+def _first_meta(plan: JoinPlan) -> Meta:
+    """The small value of a bucket that has no state yet."""
+    return Meta(
+        plan.fingerprint,
+        plan.query.meaning(),
+        plan.stored_types,
+        plan.buckets,
+        stage=_stage(plan),
+        checkpoint=plan.resumed.checkpoint if plan.resumed else plan.checkpoint,
+    )
+
+
+def _stage(plan: JoinPlan) -> list[int]:
+    """How a bucket's state names its stage; the only one has no name."""
+    return [plan.stage, len(plan.subplans)] if len(plan.subplans) > 1 else []
+
+
+def check_same_query(meta: Meta, plan: JoinPlan) -> None:
+    """Raise if a checkpoint belongs to a query of another meaning, with the difference and the remedy.
+
+    A plan that was resumed has been compared with all of its checkpoint on the driver.
+    """
+    if plan.resumed is not None and meta.checkpoint != plan.resumed.checkpoint:
+        raise InvalidValue(
+            "the query was started with another checkpoint than resume= names; start it with that one"
+        )
+    if plan.resumed is None and (meta.epoch != plan.epoch.number or len(meta.epochs) > 1):
+        raise InvalidValue(
+            "the query of this checkpoint was changed while it ran; continue it with "
+            "bd.spark.join(..., resume=checkpoint)"
+        )
+    if plan.resumed is None and (different := _difference(meta, plan)):
+        raise InvalidValue(
+            f"this checkpoint {different}; go back to it, change it with "
+            "bd.spark.join(..., resume=checkpoint), or start a new checkpoint"
+        )
+    check_on_disk(meta.spilled, plan.query.memory, same_plan=_same_plan(meta, plan))
+
+
+def _difference(meta: Meta, plan: JoinPlan) -> str:
+    """What differs between a checkpoint and the query, in words; nothing if they agree."""
+    if meta.buckets != plan.buckets:
+        return f"was made with buckets={meta.buckets}, and the join asks for buckets={plan.buckets}"
+    if different := plan.query.difference(meta.meaning):
+        return f"belongs to another query: {different}"
+    tree = plain(plan.query.tree)
+    written = meta.numbers.get("plan", tree)
+    if meta.stage != _stage(plan) or (meta.stage and written != tree):
+        fixed = "with several stages every one holds rows of its own, so the plan is fixed"
+        return f"was made with plan={written!r}, and the join has plan={tree!r}; {fixed}"
+    was, now = meta.epochs[-1], plan.describe()
+    if (was["shares"], was["hot_keys"]) != (now["shares"], now["hot_keys"]):
+        return f"spreads rows over cells by {_spread(was)}, and the join by {_spread(now)}"
+    return type_difference(meta, plan)
+
+
+def type_difference(meta: Meta, plan: JoinPlan) -> str:
+    """Which stored column has another type now, in words."""
+    for stream, columns in meta.schema.items():
+        for column, type_ in columns.items():
+            new = plan.stored_types[stream].get(column, type_)
+            if new != type_:
+                return f"holds column {column!r} of stream {stream!r} as {type_}, and it is now {new}"
+    return ""
+
+
+def _spread(epoch: Mapping[str, Any]) -> str:
+    hot = f" with {len(epoch['hot_keys'])} hot keys" if epoch["hot_keys"] else ""
+    return (" x ".join(map(str, epoch["shares"])) or "stages") + hot
+
+
+def _same_plan(meta: Meta, plan: JoinPlan) -> bool:
+    """Whether the state was written by the plan that is run now; else intermediates are made again."""
+    return bool(meta.numbers["plan"] == plain(plan.query.tree))

@@ -35,11 +35,12 @@ class Chunks:
 
     def __init__(self, state: State, meta: Meta, where: str) -> None:
         self._state, self._meta, self._where = state, meta, where
-        self._loaded: dict[int, bytes] = {}  # of parts that are written whole
+        self._stored: dict[str, StoredPart] = {}
 
     def read(self) -> dict[str, Part]:
         """All parts, as the small value lists them."""
-        return {name: StoredPart(name, list(chunks), self) for name, chunks in self._meta.parts.items()}
+        self._stored = {name: StoredPart(name, list(c), self) for name, c in self._meta.parts.items()}
+        return {**self._stored}
 
     def write(self, state: EngineState) -> None:
         """Write what is new, and remove parts that are no more."""
@@ -51,17 +52,15 @@ class Chunks:
             chunks = parts.setdefault(name, [])
             if isinstance(part, Held):
                 self._update(chunks, part)
-            else:
+            elif name not in self._stored or self._stored[name].batches != list(part.batches):
                 self._replace(chunks, part)
 
     def _replace(self, chunks: list[Chunk], part: Part) -> None:
-        """Write a part whole, unless it is as it was."""
-        data = [blobs.encode(batch, compressed=True) for batch in part.batches]
-        if [self._loaded.get(chunk.number) for chunk in chunks] == data:
-            return
+        """Write a part whole."""
         self._remove(chunks)
-        for encoded, batch in zip(data, part.batches, strict=True):
-            chunks.append(Chunk(self.put(encoded), batch.num_rows, 0, len(encoded)))
+        for batch in part.batches:
+            data = blobs.encode(batch, compressed=True)
+            chunks.append(Chunk(self.put(data), batch.num_rows, 0, len(data)))
 
     def _update(self, chunks: list[Chunk], held: Held) -> None:
         """Add what entered, remove what has gone, and write the rest again where most of it has."""
@@ -98,11 +97,9 @@ class Chunks:
         for chunk in gone:
             chunks.remove(chunk)
 
-    def load(
-        self, number: int, of: str, rows: int | None = None, *, remember: bool = False
-    ) -> pa.RecordBatch:
-        """What is in a chunk, if it is whole and has this many rows; `remember` its bytes."""
-        data = self._state.get_chunk(number)
+    def load(self, number: int, of: str, rows: int | None = None) -> pa.RecordBatch:
+        """What is in a chunk, if it is whole and has this many rows."""
+        data = self._state.get(number)
         try:
             if data is None:
                 raise InvalidValue("it is missing")
@@ -111,23 +108,20 @@ class Chunks:
                 raise InvalidValue(f"it has {batch.num_rows} rows instead of {rows}")
             batch.validate(full=True)
         except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
-            raise InvalidValue(
-                f"the checkpoint's state is damaged: {self._where}, {of}, chunk {number}: {wrong}; "
-                "go back to an undamaged copy of the checkpoint, or start a new one"
-            ) from None
-        if remember:
-            self._loaded[number] = data
+            place = f"{self._where}, {of}, chunk {number}"
+            remedy = "go back to an undamaged copy of the checkpoint, or start a new one"
+            raise InvalidValue(f"the checkpoint's state is damaged: {place}: {wrong}; {remedy}") from None
         return batch
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Forget some chunks by number."""
         for number in numbers:
-            self._state.remove_chunk(number)
+            self._state.remove(number)
 
     def put(self, data: bytes) -> int:
         """Write a chunk; its number."""
         number = self._meta.next_chunk
-        self._state.put_chunk(number, data)
+        self._state.put(number, data)
         self._meta.next_chunk += 1
         return number
 
@@ -145,8 +139,7 @@ class StoredPart:
         """The rows, chunk by chunk; a damaged one raises."""
         kind, _, rest = self.name.partition("/")
         of = f"{kind} {rest.removesuffix('/rows')!r}" if kind in ("stream", "intermediate") else "closed keys"
-        whole = not self.name.endswith("/rows")
-        return [self.source.load(c.number, of, c.rows, remember=whole) for c in self.chunks]
+        return [self.source.load(c.number, of, c.rows) for c in self.chunks]
 
     @property
     def schema(self) -> pa.Schema:

@@ -38,10 +38,9 @@ def cold_pieces(meta: Meta) -> dict[str, list[ColdPiece]]:
     """What a bucket has in cold groups, by stream or intermediate."""
     by_input: dict[str, list[ColdPiece]] = {}
     tree: Any = as_tuples(meta.numbers.get("plan", []))
-    for node, groups in zip(operators(tree), meta.spilled.get("pieces", ()), strict=False):
-        for _, inputs, _ in groups:
-            for child, places in zip(node, inputs, strict=True):
-                by_input.setdefault(label(child), []).extend(ColdPiece(*place) for place in places)
+    for node, pieces in zip(operators(tree), meta.spilled.get("pieces", ()), strict=False):
+        for _, _, place, piece in pieces:
+            by_input.setdefault(label(node[place]), []).append(ColdPiece(*piece))
     return by_input
 
 
@@ -82,7 +81,7 @@ class ColdGroups:
         """Where a piece lies, as plain numbers."""
         return list(astuple(piece))
 
-    def found(self, place: list[Any]) -> ColdPiece:
+    def piece_at(self, place: list[Any]) -> ColdPiece:
         """The piece that lies there."""
         piece = ColdPiece(*place)
         self.bytes += piece.size

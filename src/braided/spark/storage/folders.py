@@ -43,14 +43,16 @@ def other_roots() -> list[Path]:
     return [Path(base) / root().name for base in bases]
 
 
-def bucket_folder(application: str, query_id: str, fingerprint: str, bucket: str, stage: int = 0) -> Folder:
+def bucket_folder(
+    application: str, query_id: str, fingerprint: str, bucket: int | str, stage: int = 0
+) -> Folder:
     """A bucket's folder; it is there afterwards."""
     with (
         application_folder(application) as folder,
         folder.child(f"{query_id}-{fingerprint}") as query,
         query.child(str(stage)) as stages,
     ):
-        return stages.child(bucket)
+        return stages.child(str(bucket))
 
 
 def application_folder(application: str) -> Folder:
@@ -63,7 +65,6 @@ def application_folder(application: str) -> Folder:
     return folder
 
 
-@functools.cache
 def remove_at_exit(application: str) -> None:
     """When this process ends, remove the application's folder from this machine."""
 
@@ -96,8 +97,8 @@ def remove_with_queries(application: str, active: Callable[[], Collection[str]])
 
     `active` names the queries that run; when it raises, the application has ended.
     """
-    thread = threading.Thread(target=_watch, args=(application, active), name="braided-folders", daemon=True)
-    thread.start()
+    watching = functools.partial(_watch, application, active)
+    threading.Thread(target=watching, name="braided-folders", daemon=True).start()
 
 
 def _watch(application: str, active: Callable[[], Collection[str]]) -> None:
@@ -114,11 +115,6 @@ def _watch(application: str, active: Callable[[], Collection[str]]) -> None:
                 if name.startswith(ended):
                     folder.remove(name)
         time.sleep(_LOOK_EVERY_S)
-
-
-def query_folders(application: str) -> list[str]:
-    """The names of the folders of an application's queries."""
-    return [n for folder in _applications(application) for n in folder.names() if not n.startswith(_OWNER)]
 
 
 def _root() -> Folder:
@@ -155,16 +151,11 @@ def _applications(application: str) -> Iterator[Folder]:
 def _sweep(dead: Callable[[int], bool]) -> None:
     for base in _roots():
         for name in base.names():
-            with contextlib.suppress(OSError):  # just being made, or not ours
-                if dead(_owner(base, name)):
+            # suppressed: just being made, or not ours; an owner that cannot be read is nobody
+            with contextlib.suppress(OSError), base.child(name, make=False) as folder:
+                owner = folder.read(_OWNER)
+                if dead(int(owner) if owner.isdigit() and len(owner) < 10 else 0):
                     base.remove(name)
-
-
-def _owner(base: Folder, application: str) -> int:
-    """The process that an application's folder belongs to; 0 if that cannot be read from what is there."""
-    with base.child(application, make=False) as folder:
-        owner = folder.read(_OWNER)
-    return int(owner) if owner.isdigit() and len(owner) < 10 else 0
 
 
 def _alive(process: int) -> bool:

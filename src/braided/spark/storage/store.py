@@ -13,28 +13,22 @@ from dataclasses import astuple, dataclass, field
 from typing import Any, Protocol
 
 from braided.engine.state import FORMAT, EngineState
-from braided.query.durations import to_us
 from braided.query.errors import InvalidValue
 
+META = -1  # the number of the small value among the chunks
 _GAPS = 8  # that are remembered
 
 
 class State(Protocol):
     """A bucket's place in the state store."""
 
-    def get_meta(self) -> bytes | None:
-        """The small value, if there is one."""
+    def get(self, number: int) -> bytes | None:
+        """A chunk's bytes, or the small value's, if it is there."""
 
-    def put_meta(self, data: bytes) -> None:
-        """Write the small value."""
+    def put(self, number: int, data: bytes) -> None:
+        """Write a chunk, or the small value."""
 
-    def get_chunk(self, number: int) -> bytes | None:
-        """A chunk's bytes, if it is there."""
-
-    def put_chunk(self, number: int, data: bytes) -> None:
-        """Write a chunk."""
-
-    def remove_chunk(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """Forget a chunk."""
 
 
@@ -94,6 +88,7 @@ class Meta:
     buckets: int
     epochs: list[dict[str, Any]] = field(default_factory=list)  # that live, the newest last; see `epochs`
     epoch: int = 0  # which of them this is
+    heavy: dict[str, Any] = field(default_factory=dict)  # its heaviest keys; see `hot_keys`
     checkpoint: str = ""  # whose state this is: drawn when it was first written
     stage: list[int] = field(default_factory=list)  # its number, and of how many; empty: the only one
     token: str = ""
@@ -142,10 +137,9 @@ class Meta:
         fields = json.loads(data)
         version = fields.pop("format", None)
         if version != FORMAT:
-            raise InvalidValue(
-                f"this checkpoint holds state of format {version}; this version of Braided reads format "
-                f"{FORMAT}; run it with the version that wrote it, or start a new checkpoint"
-            )
+            reads = f"this version of Braided reads format {FORMAT}"
+            remedy = "run it with the version that wrote it, or start a new checkpoint"
+            raise InvalidValue(f"this checkpoint holds state of format {version}; {reads}; {remedy}")
         fields["clock"] = BatchClock(**fields["clock"])
         fields["parts"] = {name: [Chunk(*c) for c in chunks] for name, chunks in fields["parts"].items()}
         return cls(**fields)

@@ -6,6 +6,7 @@ possible, and each bucket learns how many rows go to it, to the buckets before i
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, to_arrow
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest, to_arrow
 from braided.spark.wire.routing import Router
 
 _FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
@@ -32,7 +33,6 @@ class Bucketing:
         self._plan, self._number, self._part, self._seq = plan, number, _partition(), 0
         self._labels = plan.labels
         self._began_us = time.time_ns() // 1000
-        self._routers = [] if number == NO_STREAM else [Router(live, number) for live in plan.live]
         self._first = np.cumsum([0, *(live.buckets for live in plan.live)]).tolist()  # buckets of epochs
         self._by_bucket = np.zeros(len(plan.labels), np.int64)
         self._joining = 0
@@ -41,9 +41,13 @@ class Bucketing:
         self.counts: Counter[str] = Counter()
         self.newest_us: int | None = None
 
+    @functools.cached_property
+    def _routers(self) -> list[Router]:
+        return [Router(live, self._number) for live in self._plan.live]
+
     def saw(self, newest_us: int | None) -> None:
         """Note the newest time of some rows."""
-        self.newest_us = max((t for t in (self.newest_us, newest_us) if t is not None), default=None)
+        self.newest_us = latest((self.newest_us, newest_us))
 
     def add(self, rows: pa.RecordBatch, epoch: int = 0, *, copied: bool = False) -> Iterator[pa.RecordBatch]:
         """Take stored rows that can join, for an epoch; hand out packed rows once there are many.

@@ -14,11 +14,9 @@ take the next integers.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
-
-from braided.policies.arrays import Int64s
+import numpy.typing as npt
 
 MAX_BUCKETS = 1024
 _BLOCK = 32 * MAX_BUCKETS
@@ -41,17 +39,12 @@ def bucket_of(label: int) -> int:
     return int(murmur3(np.array([label]))[0]) % MAX_BUCKETS
 
 
-def murmur3(numbers: Int64s, seed: int = 42) -> Int64s:
-    """Spark's hash of an int column, as signed 32-bit numbers."""
+def murmur3(numbers: npt.NDArray[np.int64], seed: int = 42) -> npt.NDArray[np.int32]:
+    """Spark's hash of an int column."""
     k = numbers.astype(np.uint32) * np.uint32(0xCC9E2D51)
-    k = _rotated(k, 15) * np.uint32(0x1B873593)
-    h = _rotated(np.uint32(seed) ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    h ^= np.uint32(4)
+    h = (k << 15 | k >> 17) * np.uint32(0x1B873593) ^ np.uint32(seed)
+    h = (h << 13 | h >> 19) * np.uint32(5) + np.uint32(0xE6546B64)
+    h ^= 4
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
-    h ^= h >> np.uint32(16)
-    return h.astype(np.int32).astype(np.int64)
-
-
-def _rotated(words: Any, by: int) -> Any:
-    return (words << np.uint32(by)) | (words >> np.uint32(32 - by))
+        h = (h ^ h >> shift) * np.uint32(factor)
+    return (h ^ h >> 16).view(np.int32)

@@ -38,7 +38,7 @@ from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.bucketing import Bucketing
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, newer, to_arrow
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest, to_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -67,7 +67,8 @@ def repack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
         columns = (batch.column(name) for name in ("blob", "late", "leaves_us"))
         for blob, late, leaves_us in zip(*columns, strict=True):
             if leaves_us.is_valid:
-                newest = newer(newest, leaves_us.as_py()) if newest else leaves_us.as_py()
+                heard = leaves_us.as_py()
+                newest = heard if newest is None else list(map(latest, zip(newest, heard, strict=True)))
             if blob.is_valid and late.as_py():
                 yield bucketing.passing(blob.as_py())
             elif blob.is_valid:
@@ -90,7 +91,7 @@ def tell(plan: JoinPlan, number: int, batches: Batches) -> Batches:
 
 
 def beat(plan: JoinPlan, batches: Batches) -> Batches:
-    """Tell every bucket the recorded time, if it has moved; and those of epochs that have gone that they have."""
+    """Tell every bucket the recorded time, if it has moved; clear those of epochs that have gone."""
     for batch in batches:
         for beat, run, changed in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
             yield Bucketing(plan).control(clock_s=beat, run=run)

@@ -5,7 +5,7 @@ as blobs (`blobs`), each in one of these:
 
 - `Packed`: from a task that packs to a bucket. Either it has a blob, or it is one of the *control rows* that
   every task sends to every bucket.
-- `Found`: from a bucket to the next stage, where it is packed again, or out of the join.
+- `Emitted`: from a bucket to the next stage, where it is packed again, or out of the join.
 
 All of it belongs to one micro-batch: nothing here is stored, so columns may change with any release.
 """
@@ -42,8 +42,9 @@ class Packed(NamedTuple):
     over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
     cannot join, when the task began by its own clock, and, of the rows that can join, how many go to the
     buckets before this one, up to it, and in total, and how many there were before they were copied
-    (`joining`). The heartbeat's tell the recorded time and the number of the run. In a query of several stages `leaves_us` are the newest times of all streams. A blob holds
-    rows, or punctuations if it is `closing`; if it is `copied`, another bucket counts them.
+    (`joining`). The heartbeat's tell the recorded time and the number of the run. In a query of several
+    stages `leaves_us` are the newest times of all streams. A blob holds rows, or punctuations if it is
+    `closing`; if it is `copied`, another bucket counts them.
     """
 
     bucket: _Int
@@ -69,8 +70,8 @@ class Packed(NamedTuple):
     leaves_us: _Longs = None
 
 
-class Found(NamedTuple):
-    """A row that a bucket made: a blob of what it found, or at the end a report of its numbers.
+class Emitted(NamedTuple):
+    """A row that a bucket made: a blob of results, or at the end a report of its numbers.
 
     Late rows come in the result's columns; they pass through later stages as they are.
     """
@@ -83,12 +84,12 @@ class Found(NamedTuple):
 
 @functools.cache
 def schema(row: Any) -> pa.Schema:
-    """The Arrow schema of `Packed` or `Found`."""
+    """The Arrow schema of `Packed` or `Emitted`."""
     hints = get_type_hints(row, include_extras=True)
     return pa.schema([(name, hint.__metadata__[0]) for name, hint in hints.items()])
 
 
-def to_arrow(rows: Sequence[Packed] | Sequence[Found]) -> pa.RecordBatch:
+def to_arrow(rows: Sequence[Packed] | Sequence[Emitted]) -> pa.RecordBatch:
     """Rows of one kind, at least one, as a record batch."""
     kind: Any = type(rows[0])
     columns, made = zip(*rows, strict=True), schema(kind)
@@ -120,6 +121,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def newer(a: Newest, b: Newest) -> list[int | None]:
-    """The newest times out of two accounts."""
-    return [x if y is None else y if x is None else max(x, y) for x, y in zip(a, b, strict=True)]
+def latest(times_us: Iterable[int | None]) -> int | None:
+    """The latest of some times, of which some may be unknown."""
+    return max((t for t in times_us if t is not None), default=None)

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from braided.engine.intake import Counted, Incoming
+from braided.engine.intake import Incoming
 from braided.engine.operators.tree import Tree
 from braided.engine.sides.side import Rows
 from braided.engine.sides.storable import no_rows
 from braided.engine.site import Share
+from braided.engine.watermark import Clock
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, newer
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest
 
 _ADDED = ("rows_in", "null_keys", "null_times", "punctuations")  # up, over all packed rows of a stream
 
@@ -44,6 +45,12 @@ class Received:
         return min((p.began_us for p in self._packed if p.began_us is not None), default=None)
 
     @property
+    def clock(self) -> Clock | None:
+        """The time that was recorded with the batch, if the clock runs."""
+        beats = [(p.clock_s, p.run) for p in self._packed if p.clock_s is not None and p.run]
+        return Clock(*max(beats)) if beats else None
+
+    @property
     def passing(self) -> list[bytes]:
         """Blobs that are none of the stage's business."""
         return [p.blob for p in self._packed if p.stream == NO_STREAM and p.blob is not None]
@@ -57,13 +64,10 @@ class Received:
     @functools.cached_property
     def newest_us(self) -> Newest:
         """The newest times of the streams, as far as this batch tells."""
-        newest: Newest = [None] * len(self._plan.query.streams)
-        for p in self._packed:
-            if p.leaves_us is not None:
-                newest = newer(newest, p.leaves_us)
-            if p.newest_us is not None and self._plan.first:
-                newest = newer(newest, [p.newest_us if i == p.stream else None for i in range(len(newest))])
-        return newest
+        streams = range(len(self._plan.query.streams))
+        leaves = [p.leaves_us for p in self._packed if p.leaves_us is not None]
+        own = [[p.newest_us for p in self._of(i)] if self._plan.first else [] for i in streams]
+        return [latest([*own[i], *(times_us[i] for times_us in leaves)]) for i in streams]
 
     def incoming(self) -> dict[str, Incoming]:
         """Each stream's part of the batch; of one that another stage joins only its newest time."""
@@ -79,7 +83,8 @@ class Received:
         for number in range(len(self._plan.query.streams), len(self._plan.inputs)):
             source = tree.inputs[self._plan.inputs[number]]
             rows = _rows(self._of(number))
-            handed[source.node] = tree.entering(source, no_rows(source.schema) if rows is None else rows)
+            rows = no_rows(source.schema) if rows is None else rows
+            handed[source.node] = tree.above(source.node).entering(source, rows)
         return handed
 
     def check_complete(self, before_us: Newest) -> None:
@@ -90,21 +95,20 @@ class Received:
         """
         for name in () if self._plan.first else self._plan.subplan.streams:
             i = self._plan.query.names.index(name)
-            times_us = [before_us[i], *(p.newest_us for p in self._of(i))]
-            here_us = max((at for at in times_us if at is not None), default=None)
-            newest_us = self.newest_us[i]
-            if newest_us is not None and (here_us is None or newest_us > here_us):
-                raise InvalidValue(
-                    f"stream {name!r}: two reads of one micro-batch gave different rows; a join with several "
-                    "keys needs sources that give the same rows again"
-                )
+            here_us = latest([before_us[i], *(p.newest_us for p in self._of(i))])
+            if latest([here_us, self.newest_us[i]]) != here_us:
+                wrong = "two reads of one micro-batch gave different rows"
+                need = "a join with several keys needs sources that give the same rows again"
+                raise InvalidValue(f"stream {name!r}: {wrong}; {need}")
 
     def _incoming(self, i: int) -> Incoming:
         packed = self._of(i)
         brought = any(p.rows_total for p in packed) and not any(p.dropped for p in packed)
         sums = {name: sum(getattr(p, name) for p in packed) for name in _ADDED}
         total = sum(p.joining for p in packed)
-        counted = Counted(**sums, newest_us=self.newest_us[i], brought=brought, total_rows=total)
+        came = any(p.rows_total or p.dropped for p in packed)
+        counted = {**sums, "newest_us": self.newest_us[i], "brought": brought, "came": came}
+        counted["total_rows"] = total
         own, copies = (_rows([p for p in packed if p.copied == c and not p.closing]) for c in (False, True))
         rows = own if copies is None else copies if own is None else pa.concat_batches([own, copies])
         closing = _rows([p for p in packed if p.closing])

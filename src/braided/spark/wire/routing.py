@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.operators.layout import dimension_format
+from braided.engine.operators.layout import key_format_of
 from braided.engine.sides.keys import KeyFormat, content_hashes
 from braided.policies.arrays import Bools, Int64s
 from braided.query.layout import HotKey
@@ -61,7 +61,7 @@ class Router:
                 self._axes.append(_Axis(self._own, None, share, stride))
             elif dimension.known_to(node):
                 places = [stored.columns.index(c) for c in dimension.columns(node)]
-                self._axes.append(_Axis(places, dimension_format(dimension, plan.layouts), share, stride))
+                self._axes.append(_Axis(places, key_format_of(dimension.key, plan.layouts), share, stride))
 
     def routes(self, rows: pa.RecordBatch) -> Iterator[Route]:
         """The rows in pieces of bounded size, with the cells that each goes to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ def add_file(folder: Path, number: int, table: pa.Table) -> None:
 def by_period(
     tables: Mapping[str, pa.Table], times: Mapping[str, str], periods: int
 ) -> list[dict[str, pa.Table]]:
-    """The rows of all streams as they arrive in so many periods of the same length, by their times."""
+    """The rows of all streams as they arrive in periods of the same length, by their times."""
     clocks = {
         name: np.maximum.accumulate(table[times[name]].cast(pa.int64()).to_numpy())
         for name, table in tables.items()
@@ -33,13 +34,8 @@ def by_period(
     end = max((int(c[-1]) for c in clocks.values() if len(c)), default=0) + 1
     ends = [begin + (end - begin) * n // periods for n in range(1, periods + 1)]
     places = {name: [0, *np.searchsorted(clock, ends)] for name, clock in clocks.items()}
-    return [
-        {
-            name: table.slice(places[name][n], places[name][n + 1] - places[name][n])
-            for name, table in tables.items()
-        }
-        for n in range(periods)
-    ]
+    parts = {n: [t.slice(a, b - a) for a, b in itertools.pairwise(places[n])] for n, t in tables.items()}
+    return [{name: of_stream[n] for name, of_stream in parts.items()} for n in range(periods)]
 
 
 def write_batches(root: Path, batches: Sequence[Mapping[str, pa.Table]]) -> None:

@@ -24,7 +24,7 @@ def query() -> bd.JoinQuery:
 
 
 def tables(orders: int, *, seed: int = 0) -> dict[str, pa.Table]:
-    """So many orders over a day and a half; most are paid, fewer are shipped while still joinable."""
+    """Orders over a day and a half; most are paid, fewer are shipped while still joinable."""
     rng = np.random.default_rng(seed)
     ids = rng.permutation(orders)
     placed = np.sort(rng.integers(0, 36 * 60 * _MINUTE_US, orders))

@@ -61,12 +61,12 @@ function layers(chart) {
 
 // Runs of neighbours that are known.
 function runs(points) {
-  const found = [];
+  const known = [];
   points.forEach((p, i) => {
     if (p === null) return;
-    if (i && points[i - 1] !== null) found.at(-1).push(i); else found.push([i]);
+    if (i && points[i - 1] !== null) known.at(-1).push(i); else known.push([i]);
   });
-  return found;
+  return known;
 }
 
 function figure(chart) {
@@ -149,14 +149,14 @@ function table([titles, ...rows]) {
 }
 
 function decisions(last) {
-  const said = [];
-  if (last.driver_streams.length) said.push(`Driver streams: ${last.driver_streams.join(" > ")}.`);
+  const sentences = [];
+  if (last.driver_streams.length) sentences.push(`Driver streams: ${last.driver_streams.join(" > ")}.`);
   const watermark = last.numbers.watermark_us;
-  if (watermark !== undefined) said.push(`Watermark: ${new Date(watermark / 1000).toLocaleString()}.`);
+  if (watermark !== undefined) sentences.push(`Watermark: ${new Date(watermark / 1000).toLocaleString()}.`);
   const rationed = Object.entries(last.half_joins).filter(([, h]) => h.allowance !== undefined);
   const allowed = rationed.map(([name, h]) => `${name} ${FORMATS.rows(h.allowance)}`);
-  if (allowed.length) said.push(`May probe: ${allowed.join(", ")}.`);
-  byId("decisions").replaceChildren(...said.map((text) => make("p", text)));
+  if (allowed.length) sentences.push(`May probe: ${allowed.join(", ")}.`);
+  byId("decisions").replaceChildren(...sentences.map((text) => make("p", text)));
 }
 
 function tiles(summary) {
@@ -167,12 +167,12 @@ function tiles(summary) {
   }));
 }
 
-function adaptations(said) {
+function adaptations(latest) {
   const box = byId("adaptations");
-  box.hidden = !said.length;
-  box.querySelector("ol").replaceChildren(...said.map((a) => {
+  box.hidden = !latest.length;
+  box.querySelector("ol").replaceChildren(...latest.map(([batch, text]) => {
     const item = make("li");
-    item.append(make("b", `batch ${a.batch}`), a.said);
+    item.append(make("b", `batch ${batch}`), text);
     return item;
   }));
 }
