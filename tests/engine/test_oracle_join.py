@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -167,3 +169,13 @@ def test_the_law_no_tuning_changes_the_result(expiry: str, probe_order: str) -> 
     query = bd.JoinQuery([stream(n) for n in names], tuning=tuning)
     for seed in seeds(2):
         check(query, random_tables(seed, names, keys=4), 7)
+
+
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+def test_oracle_sixteen_streams(plan: Any) -> None:
+    names = names_of(16)
+    tables = random_tables(1, names, rows=2, keys=1, nulls=False)
+    query = bd.JoinQuery([stream(n, "300 us") for n in names], plan=plan)
+    wanted = expected(query, tables)
+    assert wanted.num_rows > 0
+    assert_same_bag(bd.run_local(query, tables, batch_rows=5), wanted)

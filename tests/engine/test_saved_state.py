@@ -112,7 +112,10 @@ def test_numbers_that_are_missing_or_of_another_type(name: str) -> None:
         refused(query, snapshot.encode(here, parts))
 
 
-@pytest.mark.parametrize("key", ["streams", "floors_us", "plan", "learned", "results", "batches", "ended"])
+KEYS = ["streams", "floors_us", "plan", "learned", "results", "batches", "watermark"]
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_every_number_of_the_engine_must_be_there_and_of_its_type(key: str) -> None:
     query, data = saved("plain")
     meta, parts = snapshot.decode(data)

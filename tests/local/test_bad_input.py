@@ -128,8 +128,13 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
         ValueError,
         ["'b'", "time"],
     ),
-    ("one stream only", lambda: joined(stream("a")), ValueError, ["2 to 8", "'a'"]),
-    ("nine streams", lambda: joined(*[stream(f"s{i}") for i in range(9)]), ValueError, ["2 to 8", "9"]),
+    ("one stream only", lambda: joined(stream("a")), ValueError, ["2 to 16", "'a'"]),
+    (
+        "seventeen streams",
+        lambda: joined(*[stream(f"s{i}") for i in range(17)]),
+        ValueError,
+        ["16", "17"],
+    ),
     ("duplicate names", lambda: joined(stream("a"), stream("a")), ValueError, ["'a'", "twice"]),
     (
         "contradictory within",

@@ -83,7 +83,8 @@ class Cluster:
 
     def beat(self) -> pa.Table:
         """A batch in which all streams are silent."""
-        return self._run(_by_bucket(beat(self.plan, iter([pa.record_batch({"value": [1]})]))))
+        beats = pa.record_batch({"beat": [0], "run": [0], "changed": [False]})
+        return self._run(_by_bucket(beat(self.plan, iter([beats]))))
 
     def owed(self) -> pa.Table:
         """What would come if nothing more arrived; the states are as before."""
@@ -298,7 +299,7 @@ def test_state_of_another_format_is_refused(version: int) -> None:
     cluster.push(tables)
     for state in cluster.states:
         assert state.meta is not None
-        state.meta = state.meta.replace(b'"format": 2', b'"format": %d' % version)
+        state.meta = state.meta.replace(b'"format": 3', b'"format": %d' % version)
     with pytest.raises(bd.BraidedError, match=rf"state of format {version}; this version .* reads format 3"):
         cluster.push(tables)
 
@@ -409,3 +410,31 @@ def test_oracle_a_tree_keyed_by_more_than_all_streams_share() -> None:
 
 def _with_another_key(table: pa.Table, rng: np.random.Generator) -> pa.Table:
     return table.append_column("a", pa.array(rng.integers(0, 3, table.num_rows)))
+
+
+def test_a_silent_stream_is_idle_by_the_recorded_clock_within_one_run() -> None:
+    """Spark repeats a batch with the clock it logged; an outage between two runs is no idleness."""
+    streams = [stream(n, "10 us", lateness="0 us", idle_after="1 minute") for n in names_of(2)]
+    times = {"s0": [1, 90], "s1": [2]}
+    tables = {
+        n: pa.table({"k": [1] * len(t), "t": pa.array(t).cast(pa.timestamp("us"))}) for n, t in times.items()
+    }
+    cluster = Cluster(bd.JoinQuery(streams), tables)
+
+    def batch(rows: dict[str, pa.Table], clock: int, run: int) -> int | None:
+        cluster.reports.clear()
+        packed = [
+            list(part) for part in cluster.packed({n: rows.get(n, t.slice(0, 0)) for n, t in tables.items()})
+        ]
+        beats = pa.record_batch({"beat": [clock], "run": [run], "changed": [False]})
+        for own, more in zip(packed, _by_bucket(beat(cluster.plan, iter([beats]))), strict=True):
+            own += more
+        cluster._run(packed)
+        return cluster.seen().watermark_us
+
+    assert batch({n: t.slice(0, 1) for n, t in tables.items()}, 1000, 1) == 1
+    assert batch({"s0": tables["s0"].slice(1)}, 1059, 1) == 2
+    assert batch({}, 5000, 2) == 2  # it was down for long
+    assert batch({"s0": tables["s0"].slice(1)}, 5059, 2) == 2
+    assert batch({"s0": tables["s0"].slice(1)}, 5060, 2) == 90
+    assert [s.idle for s in cluster.seen().streams.values()] == [False, True]

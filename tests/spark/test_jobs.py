@@ -178,13 +178,14 @@ def test_a_mistake_is_one_sentence_before_the_query_starts(
     assert not spark.streams.active
 
 
-def test_a_checkpoint_of_another_query_and_one_that_is_new(
+def test_a_changed_query_another_key_and_a_new_checkpoint(
     job: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     job()
     write(tmp_path, generated(["a", "b"], 30), 3)
-    with pytest.raises(bd.BraidedError, match="another query: streams: window of 'b' was '5 seconds'"):
-        job(("b: {key: k, time: t, window: 5 seconds", "b: {key: k, time: t, window: 6 seconds"))
+    job(("b: {key: k, time: t, window: 5 seconds", "b: {key: k, time: t, window: 6 seconds"))
+    with pytest.raises(bd.BraidedError, match="key of stream 'b' was"):
+        job(("b: {key: k, time: t, window: 5 seconds", "b: {key: v, time: t, window: 5 seconds"))
     with pytest.raises(bd.BraidedError, match="holds what another run wrote"):
         job(("checkpoint: checkpoint", "checkpoint: other"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -125,21 +124,18 @@ def test_nothing_shed_is_exact_on_spark(spark: SparkSession, tmp_path: Path) -> 
     assert {s.index for s in bd.spark.metrics(streaming).streams.values()} == {"scan"}
 
 
-def test_a_join_without_any_key_runs_in_one_bucket_and_says_so(
-    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_join_without_any_key_is_spread_over_all_buckets(spark: SparkSession, tmp_path: Path) -> None:
     names = ["a", "b"]
     tables = generated(names, 300)
     write(tmp_path, tables, 2)
     streams = [bd.Stream(n, time="t", window="3 seconds", lateness="0 seconds") for n in names]
     q = bd.JoinQuery(streams, where="a.v > 3 * b.v")
-    with caplog.at_level(logging.WARNING, "braided"):
-        df = bd.spark.join(q, read(spark, tmp_path, tables))
-    assert "no key" in caplog.text
-    streaming = run(df, tmp_path)
+    streaming = run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=4), tmp_path)
     wanted = exact(q, tables)
     assert wanted.num_rows > 10
     assert_same_bag(results(tmp_path).select(wanted.column_names), wanted)
     seen = bd.spark.metrics(streaming)
-    assert seen.buckets == 1
+    assert seen.buckets == 4
+    assert seen.copies == 2.0
+    assert seen.largest_bucket_share < 0.5
     assert {s.index for s in seen.streams.values()} == {"scan"}

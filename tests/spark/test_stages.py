@@ -60,7 +60,7 @@ def test_two_stages_are_exact_over_batches_restarts_and_late_rows(
     for n, files in (("a", 1), ("b", 1), ("c", 2)):
         for file in range(files):
             add_file(tmp_path / n, file, tables[n].slice(file * 80 // files, 80 // files))
-    df = bd.spark.join(q, read(spark, tmp_path, tables), buckets=4, late="flag")
+    df = bd.spark.join(q, read(spark, tmp_path, tables), buckets=4, late="flag", layout="stages")
     run(df, tmp_path)
     for n in ("a", "b", "c"):  # more files, another run on the same checkpoint
         add_file(tmp_path / n, 3, tables[n].slice(80, 40))
@@ -104,7 +104,7 @@ def test_a_cycle_of_four_streams_in_three_stages(spark: SparkSession, tmp_path: 
     tables = generated(NAMES, 60, keys=4, span_s=15)
     q = query(NAMES, CYCLE, where="a.v >= c.v")
     write(tmp_path, tables, 2)
-    run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=2), tmp_path)
+    run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=2, layout="stages"), tmp_path)
     wanted = expected(q, tables)
     assert wanted.num_rows > 50
     assert_same_bag(results(tmp_path).select(wanted.column_names), wanted)
@@ -114,7 +114,7 @@ def test_a_windowed_aggregation_may_follow(spark: SparkSession, tmp_path: Path) 
     tables = generated(NAMES[:3], 150)
     q = query(NAMES[:3], CHAIN)
     write(tmp_path, tables, 3)
-    joined = bd.spark.join(q, read(spark, tmp_path, tables), buckets=2)
+    joined = bd.spark.join(q, read(spark, tmp_path, tables), buckets=2, layout="stages")
     counted = joined.groupBy(F.window("result_time", "10 seconds")).count()
     run(counted.select(F.col("window.start").alias("start"), "count"), tmp_path)
     out = results(tmp_path)
@@ -133,7 +133,7 @@ def test_batch_inputs_give_a_batch_result(spark: SparkSession, tmp_path: Path) -
     write(tmp_path, tables, 1)
     q = query(NAMES, CYCLE)
     frames = {n: spark.read.parquet(str(tmp_path / n)) for n in NAMES}
-    bd.spark.join(q, frames, buckets=2, late="flag").write.parquet(str(tmp_path / "out"))
+    bd.spark.join(q, frames, buckets=2, late="flag", layout="stages").write.parquet(str(tmp_path / "out"))
     wanted = expected(q, tables)
     assert wanted.num_rows > 30
     assert_same_bag(results(tmp_path).select(wanted.column_names), wanted)
@@ -143,7 +143,5 @@ def test_overload_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     tables = generated(NAMES[:3], 10)
     write(tmp_path, tables, 1)
     q = query(NAMES[:3], CHAIN, overload=bd.Overload(probes=100))
-    with pytest.raises(
-        bd.BraidedError, match="overload is not available with several keys on Spark; use one key"
-    ):
-        bd.spark.join(q, read(spark, tmp_path, tables))
+    with pytest.raises(bd.BraidedError, match="overload needs all streams in one stage; leave out layout="):
+        bd.spark.join(q, read(spark, tmp_path, tables), layout="stages")

@@ -43,7 +43,7 @@ def test_every_batch_is_told_once_also_after_an_idle_while(spark: SparkSession, 
     following.start()
     try:
         _wait(lambda: sum(r.rows for r in journal.read()) == 800)
-        _wait(lambda: "addBatch" not in streaming.lastProgress["durationMs"])
+        _wait(lambda: "addBatch" not in (streaming.lastProgress or {"durationMs": {}})["durationMs"])
         for name, table in tables.items():
             add_file(tmp_path / name, 2, table.slice(400))
         _wait(lambda: sum(r.rows for r in journal.read()) == 1_200)

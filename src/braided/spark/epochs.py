@@ -82,8 +82,8 @@ def resume(
         _check_same(epoch["meaning"], plan)
     if planned is not None and planned != fingerprint(plan):
         raise InvalidValue(
-            "resume: the checkpoint's last batch was planned by another query and has not been finished; start "
-            "the query as it was, without resume, until it is, then change it"
+            "resume: the checkpoint's last batch was planned by another query and has not been finished; "
+            "start the query as it was, without resume, until it is, then change it"
         )
     newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
     watermark_us = latest.watermark_us

@@ -173,10 +173,8 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
             "bd.spark.join(..., resume=checkpoint)"
         )
     if plan.resumed is None and (different := _difference(meta, plan)):
-        raise InvalidValue(
-            f"this checkpoint {different}; go back to it, change it with "
-            "bd.spark.join(..., resume=checkpoint), or start a new checkpoint"
-        )
+        change = "" if meta.stage else " change it with bd.spark.join(..., resume=checkpoint),"
+        raise InvalidValue(f"this checkpoint {different}; go back to it,{change} or start a new checkpoint")
     check_on_disk(meta.spilled, plan.query.memory, same_plan=_same_plan(meta, plan))
 
 
