@@ -28,7 +28,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
-from braided.spark.epochs import explained, resume, until_us
+from braided.spark.epochs import explained, far_ahead, resume, until_us
 from braided.spark.plan import JoinPlan
 from braided.spark.sources.heartbeat import MARK
 from braided.spark.storage.bucket_state import check_same_query
@@ -166,6 +166,8 @@ def resumed(plan: JoinPlan, checkpoint: str, spark: SparkSession, **how: bool) -
     offsets = _logged(spark, checkpoint, "offsets")
     pending = max(offsets) > max(committed)
     later = resume(plan, metas, planned_by(offsets[max(offsets)]) if pending else None, **how)
+    if warning := far_ahead(later):
+        _log.warning("%s", warning)
     for line in explained(later):
         _log.info("%s", line)
     return later

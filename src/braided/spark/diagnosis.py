@@ -50,7 +50,8 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
 def _sources(seen: JoinMetrics) -> Iterator[str]:
     silent = [name for name, s in seen.streams.items() if not s.rows_in]
     for name in silent:
-        yield f"Stream {name!r} has not brought a single row: nothing joins or goes; look at its source."
+        nothing = "nothing can join, and nothing is forgotten, until it does"
+        yield f"Stream {name!r} has not brought a single row: {nothing}; look at its source."
     for name in seen.idle:
         yield f"Stream {name!r} is idle: it holds the watermark no more; rows it brings late are set aside."
     lags = {name: lag for name, lag in seen.lag_us.items() if lag and name not in seen.idle}

@@ -36,6 +36,7 @@ from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
 
 _CHANGING = ("window", "lateness", "idle_after")  # options of streams that may differ
+_FAR = 10  # times a query's own span and lateness
 _REMEDY = "go back to it, or start a new checkpoint"
 
 
@@ -241,6 +242,20 @@ def _plan_of(
     layout = Layout(dimensions_of(query), tuple(epoch["shares"]), hot) if epoch["shares"] else None
     return dataclasses.replace(
         plan, query=query, buckets=epoch["buckets"], layout=layout, epoch=span, earlier=(), resumed=resumed
+    )
+
+
+def far_ahead(plan: JoinPlan) -> str:
+    """A warning if the newest epoch begins so late that a row from the future must have pushed it there."""
+    since_us, watermark_us = plan.epoch.since_us, plan.resumed.watermark_us if plan.resumed else None
+    if since_us is None or watermark_us is None or not plan.earlier:
+        return ""
+    usual_us = plan.query.bounds.span_us + max(s.lateness_us for s in plan.query.streams)
+    if since_us - watermark_us <= _FAR * max(usual_us, 1_000_000):
+        return ""
+    return (
+        f"resume: the new query begins at {_time(since_us)}, {to_text(since_us - watermark_us)} ahead of the "
+        "watermark: a row from the future has pushed it there, and until then the old query goes on"
     )
 
 

@@ -1,0 +1,110 @@
+"""Epochs on the driver, without Spark: what a start with another query makes of a checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.query.layout import choose
+from braided.spark import epochs
+from braided.spark.plan import JoinPlan
+from braided.spark.storage.store import Meta
+from tests.spark.simulator import Simulator
+
+SCHEMA = pa.schema([("k", pa.int64()), ("id", pa.int64()), ("t", pa.timestamp("us"))])
+
+
+def query(window: str = "10 us", **options: Any) -> bd.JoinQuery:
+    streams = [bd.Stream(n, key="k", time="t", window=window, lateness="2 us") for n in "ab"]
+    return bd.JoinQuery(streams, **options)
+
+
+def rows(*times: int) -> pa.Table:
+    return pa.table({"k": [1] * len(times), "id": list(times), "t": list(times)}).cast(SCHEMA)
+
+
+def begun(*times: int, asked: bd.JoinQuery | None = None) -> Simulator:
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("ab", SCHEMA))
+    simulator.start(asked or query(), 2)
+    simulator.batch({"a": rows(*times), "b": rows(*times)})
+    return simulator
+
+
+def metas(simulator: Simulator) -> dict[int, Meta]:
+    return {n: Meta.decode(s.meta) for n, s in simulator.committed.items() if s.meta is not None}
+
+
+def plan(asked: bd.JoinQuery, buckets: int = 2) -> JoinPlan:
+    return JoinPlan(asked, (SCHEMA, SCHEMA), buckets, "flag", layout=choose(asked, buckets))
+
+
+def test_a_new_epoch_begins_after_all_that_was_seen_and_both_spans() -> None:
+    stored = metas(begun(5, 30))
+    for asked in (query("25 us"), query("3 us")):
+        later = epochs.resume(plan(asked), stored)
+        longest = max(asked.bounds.span_us, 10)
+        assert later.epoch.since_us == 30 + 1 + longest
+        assert [live.epoch.until_us for live in later.live] == [None, later.epoch.since_us]
+        assert later.live[1].query.streams[0].window == "10 microseconds"
+    assert epochs.resume(plan(query()), stored).live[0].epoch.number == 0
+
+
+def test_what_changes_without_an_epoch() -> None:
+    stored = metas(begun(5, 30))
+    streams = [dataclasses.replace(s, lateness="9 us", idle_after="1 minute") for s in query().streams]
+    for asked in (bd.JoinQuery(streams), query(select={"k": "a.k"}), query(plan="linear")):
+        assert len(epochs.resume(plan(asked), stored).live) == 1
+
+
+def test_a_second_change_before_the_first_has_passed() -> None:
+    simulator = begun(5, 30)
+    simulator.start(query("20 us"), 4)
+    simulator.batch({"a": rows(40), "b": rows(41)})
+    later = epochs.resume(plan(query("7 us"), 8), metas(simulator))
+    assert [live.epoch.number for live in later.live] == [2, 1, 0]
+    starts = [live.epoch.since_us for live in later.live[:2]]
+    assert starts[0] is not None
+    assert starts[1] is not None
+    assert starts[0] >= starts[1]
+
+
+UNFIT: dict[str, tuple[bd.JoinQuery, str]] = {
+    "another key": (
+        bd.JoinQuery([bd.Stream(n, key="id", time="t", window="10 us", lateness="2 us") for n in "ab"]),
+        "key of stream 'a' was",
+    ),
+    "a stream without a bound": (query("unbounded"), "joinable forever"),
+    "another stream": (
+        bd.JoinQuery([bd.Stream(n, key="k", time="t", window="10 us", lateness="2 us") for n in "ac"]),
+        "joins the streams a, b",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_what_cannot_change_is_refused(what: str) -> None:
+    asked, words = UNFIT[what]
+    with pytest.raises(bd.BraidedError, match=words):
+        epochs.resume(plan(asked), metas(begun(5, 30)))
+
+
+def test_a_batch_that_another_query_planned_must_be_finished_first() -> None:
+    stored, asked = metas(begun(5, 30)), plan(query("20 us"))
+    with pytest.raises(bd.BraidedError, match="planned by another query"):
+        epochs.resume(asked, stored, epochs.fingerprint(plan(query())))
+    assert epochs.resume(asked, stored, epochs.fingerprint(asked)).epoch.number == 1
+
+
+def test_a_row_from_the_future_is_warned_of() -> None:
+    near = epochs.resume(plan(query("20 us")), metas(begun(5, 30)))
+    assert epochs.far_ahead(near) == ""
+    simulator = begun(5, 30)
+    simulator.batch({"a": rows(1 << 40)})
+    far = epochs.resume(plan(query("20 us")), metas(simulator))
+    assert "a row from the future has pushed it there" in epochs.far_ahead(far)
+    assert "1970-01-13" in epochs.explained(far)[-1]
