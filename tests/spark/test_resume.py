@@ -57,6 +57,9 @@ def test_a_query_changes_while_it_runs(spark: SparkSession, tmp_path: Path) -> N
     assert seen.results == sum(table.num_rows for table in wanted)
     state = bd.spark.inspect_state(checkpoint)
     assert [(epoch.number, len(epoch.buckets)) for epoch in state.epochs] == [(1, 2)]
+    typed = {n: f.withColumn("v", f["v"].cast("int")) for n, f in frames.items()}
+    with pytest.raises(bd.BraidedError, match="column 'v' of stream 'a' as int64, and it is now int32"):
+        bd.spark.join(other, typed, buckets=2, resume=checkpoint)
     with pytest.raises(bd.BraidedError, match="key of stream 'a' was"):
         keyed = [dataclasses.replace(s, key="v") for s in other.streams]
         bd.spark.join(bd.JoinQuery(keyed), frames, resume=checkpoint)

@@ -166,6 +166,8 @@ def resumed(plan: JoinPlan, checkpoint: str, spark: SparkSession, **how: bool) -
     offsets = _logged(spark, checkpoint, "offsets")
     pending = max(offsets) > max(committed)
     later = resume(plan, metas, planned_by(offsets[max(offsets)]) if pending else None, **how)
+    for label in metas.keys() & set(later.labels):
+        check_same_query(metas[label], later.place(label)[0])
     if warning := far_ahead(later):
         _log.warning("%s", warning)
     for line in explained(later):

@@ -175,6 +175,8 @@ def check_same_query(meta: Meta, plan: JoinPlan) -> None:
     if plan.resumed is None and (different := _difference(meta, plan)):
         change = "" if meta.stage else " change it with bd.spark.join(..., resume=checkpoint),"
         raise InvalidValue(f"this checkpoint {different}; go back to it,{change} or start a new checkpoint")
+    if plan.resumed is not None and (different := type_difference(meta, plan)):
+        raise InvalidValue(f"this checkpoint {different}; cast it back, or start a new checkpoint")
     check_on_disk(meta.spilled, plan.query.memory, same_plan=_same_plan(meta, plan))
 
 
