@@ -19,6 +19,7 @@ What a checkpoint knows of its epochs is in the small value of each bucket (`Joi
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 import json
 from collections import Counter
@@ -274,8 +275,6 @@ def explained(plan: JoinPlan) -> list[str]:
 
 
 def _time(us: int) -> str:
-    import datetime  # noqa: PLC0415
-
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     try:
         return (epoch + datetime.timedelta(microseconds=us)).strftime("%Y-%m-%d %H:%M:%S")

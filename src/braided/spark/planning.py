@@ -119,13 +119,10 @@ def _check(asked: Asked) -> None:
 def _staged(asked: Asked, grid: Layout) -> bool:
     """Whether rows go through stages and not to the cells of a grid."""
     query = asked.query
-    if len(subplans(query.graph, query.tree)) == 1 or asked.layout == "grid":
-        cheaper, reason = False, ""
-    else:
-        cheaper, reason = in_stages(query, grid, asked.rates)
     if asked.layout == "stages":
         return len(subplans(query.graph, query.tree)) > 1
-    if cheaper and not (query.overload or query.memory):
+    cheaper, reason = in_stages(query, grid, asked.rates)
+    if asked.layout == "auto" and cheaper and not (query.overload or query.memory):
         _log.info("join in stages: %s", reason)
         return True
     copies = grid.sent(dict.fromkeys(query.names, 1.0)) / len(query.names)

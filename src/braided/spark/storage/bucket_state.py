@@ -103,7 +103,8 @@ class BucketState:
         self._chunks.write(state)
         self.meta.numbers = state.numbers
         self.meta.epoch, self.meta.epochs = self._plan.epoch.number, list(self._plan.epochs)
-        self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.fingerprint
+        if self.meta.fingerprint != self._plan.fingerprint:
+            self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.fingerprint
         self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
         self._state.put(META, self.meta.encode())
 
