@@ -16,8 +16,9 @@ CORES = 2
 
 def where(log: Path, progress: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Seconds of a steady batch by part; the parts add up to the batch."""
-    stages = _stages(log)
-    batches = [_batch(p, stages[p["batchId"]]) for p in progress[2:] if p["batchId"] in stages]
+    known = stages(log)
+    of_batches = [(p, known.get((p["runId"], p["batchId"]))) for p in progress[2:]]
+    batches = [_batch(p, found) for p, found in of_batches if found]
     return {name: statistics.median(b[name] for b in batches) for name in batches[0]}
 
 
@@ -40,17 +41,19 @@ def _batch(progress: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]) -> 
     }
 
 
-def _stages(log: Path) -> dict[int, list[dict[str, Any]]]:
-    """The stages of each micro-batch, in order, with wall time and seconds of shuffle writing."""
-    batch_of: dict[int, int] = {}
+def stages(log: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """The stages of each run's micro-batches, in order, with wall time and seconds of shuffle writing."""
+    batch_of: dict[int, tuple[str, int]] = {}
     writing: defaultdict[int, float] = defaultdict(float)
-    found: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+    found: defaultdict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for line in log.read_text().splitlines():
         event = json.loads(line)
         kind = event["Event"]
         if kind == "SparkListenerJobStart":
-            batch = (event.get("Properties") or {}).get("streaming.sql.batchId")
-            batch_of |= {stage: int(batch) for stage in event["Stage IDs"] if batch is not None}
+            known = event.get("Properties") or {}
+            if "streaming.sql.batchId" in known:
+                batch = known["spark.jobGroup.id"], int(known["streaming.sql.batchId"])
+                batch_of |= dict.fromkeys(event["Stage IDs"], batch)
         elif kind == "SparkListenerTaskEnd" and event.get("Task Metrics"):
             wrote = event["Task Metrics"].get("Shuffle Write Metrics", {}).get("Shuffle Write Time", 0)
             writing[event["Stage ID"]] += wrote / 1e9

@@ -29,7 +29,7 @@ from braided.spark.storage.arena import Arena, open_arena
 from braided.spark.storage.bucket_state import BucketState
 from braided.spark.storage.store import Meta, State
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import Emitted, Packed, packed_rows, schema, to_arrow
+from braided.spark.wire.packed import Emitted, Packed, gathered, packed_rows, schema, to_arrow
 from braided.spark.wire.received import Received
 
 
@@ -140,8 +140,7 @@ def batch_join(plan: JoinPlan, *, whole: bool) -> Callable[..., Any]:
     """
 
     def join_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for row in Bucket(plan, 0, None).run(packed_rows(batches)):
-            yield to_arrow([row])
+        yield from map(to_arrow, gathered(Bucket(plan, 0, None).run(packed_rows(batches))))
 
     def join_whole_bucket(table: pa.Table) -> pa.Table:
         return pa.Table.from_batches(join_bucket(iter(table.to_batches())), schema(Emitted))

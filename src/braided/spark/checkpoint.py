@@ -34,8 +34,8 @@ from braided.spark.sources.heartbeat import MARK
 from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import META, Meta
-from braided.spark.wire.blobs import unpack
 from braided.spark.wire.labels import bucket_of
+from braided.spark.wire.packed import Emitted, schema, to_arrow, unpack
 
 _log = logging.getLogger("braided")
 _VARIABLES = {"meta", "chunks"}  # what `processor` names
@@ -202,7 +202,7 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
         "key.bucket", "user_map_value.data", "user_map_key.number"
     )
     small = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data", F.lit(META))
-    blobs = numbered.union(small).groupBy("bucket").applyInArrow(_owed, "blob binary")
+    blobs = numbered.union(small).groupBy("bucket").applyInArrow(_owed, from_arrow_schema(schema(Emitted)))
     return blobs.mapInArrow(unpack, from_arrow_schema(plan.schema))
 
 
@@ -218,7 +218,7 @@ def _owed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         meta = Meta.decode(state.get(META) or b"{}")
         plan = JoinPlan.from_dict(meta.finishing) if meta.finishing else None
         for blob in Bucket(plan, bucket, state).owed() if plan is not None else ():
-            yield pa.RecordBatch.from_pylist([{"blob": blob}], pa.schema([("blob", pa.binary())]))
+            yield to_arrow([Emitted(blob)])
 
 
 class _Files:

@@ -37,9 +37,8 @@ from braided.spark.planning import Asked, HotKeys, plan_of, with_memory
 from braided.spark.processor import JoinProcessor
 from braided.spark.sessions.builder import start_workers
 from braided.spark.sources.heartbeat import beats
-from braided.spark.wire.blobs import unpack
 from braided.spark.wire.pack import beat, pack, repack, tell
-from braided.spark.wire.packed import Emitted, Packed, schema
+from braided.spark.wire.packed import Emitted, Packed, schema, unpack
 
 
 def join(

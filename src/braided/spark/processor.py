@@ -41,16 +41,17 @@ class JoinProcessor(StatefulProcessor):
         import pandas as pd  # noqa: PLC0415
 
         from braided.spark.bucket import Bucket  # noqa: PLC0415
-        from braided.spark.wire.packed import packed_frames  # noqa: PLC0415
+        from braided.spark.wire.packed import encoded, gathered, packed_frames  # noqa: PLC0415
 
-        plan = _plan(self._plan_bytes)
-        if int(key[0]) not in plan.labels:  # of an epoch that has gone
+        plan, label = _plan(self._plan_bytes), int(key[0])
+        if label not in plan.labels:  # of an epoch that has gone
             self._meta.clear()
             self._chunks.clear()
             return
-        bucket = Bucket(*plan.place(int(key[0])), self, _query_id(), self._ahead_seconds)
-        for row in bucket.run(packed_frames(rows)):
-            yield pd.DataFrame({name: [value] for name, value in row._asdict().items()})
+        bucket = Bucket(*plan.place(label), self, _query_id(), self._ahead_seconds)
+        for made in gathered(bucket.run(packed_frames(label, rows))):
+            columns = {"report": [row.report for row in made], "data": [encoded(row) for row in made]}
+            yield pd.DataFrame(columns, dtype=object)
         self._ahead_seconds += bucket.probing_seconds
 
     def close(self) -> None:

@@ -1,6 +1,8 @@
 """The parts of an engine's state as chunks in the state store: read when asked for, written as far as new.
 
-Rows that expire go from the front, and a chunk is removed once all of its rows are gone. Where rows may go by
+Small chunks of a batch are stored under one number, and a number is used again once all of its chunks are
+gone: in most batches that is one call for all parts. Rows that expire go from the front, and a chunk is
+forgotten once all of its rows are gone. Where rows may go by
 key (`SideState.purges`), a chunk also says which of its rows have gone: its `start` is the position of its
 first row in the side. A side that gives its rows new positions is written again.
 """
@@ -26,6 +28,8 @@ from braided.spark.wire import blobs
 
 _MOST_CHUNKS = 64
 _REWRITE_ROWS = 10_000
+_NOT_YET = -2  # the number of a chunk that is not written yet
+_TOGETHER_BYTES = 64 << 10  # that are stored under one number: a part may keep so much of another's alive
 
 _Piece: TypeAlias = tuple[pa.RecordBatch, Int64s, int]  # rows, how long each lasts, their first position
 
@@ -36,6 +40,8 @@ class Chunks:
     def __init__(self, state: State, meta: Meta, where: str) -> None:
         self._state, self._meta, self._where = state, meta, where
         self._stored: dict[str, StoredPart] = {}
+        self._new: list[tuple[Chunk, bytes]] = []  # that are not written yet
+        self._shared: dict[int, bytes] = {}  # what was read under numbers with several chunks
 
     def read(self) -> dict[str, Part]:
         """All parts, as the small value lists them."""
@@ -43,69 +49,85 @@ class Chunks:
         return {**self._stored}
 
     def write(self, state: EngineState) -> None:
-        """Write what is new, and remove parts that are no more."""
-        parts = self._meta.parts
+        """Write what is new, and remove what is no more."""
+        parts, before = self._meta.parts, self._numbers()
         written = {n: p for n, p in state.parts.items() if isinstance(p, Held) or p.batches}
         for name in parts.keys() - written.keys():
-            self._remove(parts.pop(name))
+            del parts[name]
         for name, part in written.items():
             chunks = parts.setdefault(name, [])
             if isinstance(part, Held):
                 self._update(chunks, part)
             elif name not in self._stored or self._stored[name].batches != list(part.batches):
-                self._replace(chunks, part)
+                chunks.clear()
+                for batch in part.batches:
+                    self._add(chunks, batch, 0)
+        self._put_new(sorted(before - self._numbers()))
 
-    def _replace(self, chunks: list[Chunk], part: Part) -> None:
-        """Write a part whole."""
-        self._remove(chunks)
-        for batch in part.batches:
-            data = blobs.encode(batch, compressed=True)
-            chunks.append(Chunk(self.put(data), batch.num_rows, 0, len(data)))
+    def _numbers(self) -> set[int]:
+        """The numbers of all chunks of parts."""
+        return {chunk.number for chunks in self._meta.parts.values() for chunk in chunks}
 
     def _update(self, chunks: list[Chunk], held: Held) -> None:
-        """Add what entered, remove what has gone, and write the rest again where most of it has."""
+        """Add what entered, leave out what has gone, and write the rest again where most of it has."""
         side, mark, oldest_us = held.side, held.mark, held.oldest_us
         if mark is None or (side.purges and side.renumbered):
-            self._remove(chunks)
+            chunks.clear()
             mark = None
         entered = side.first if mark is None else mark.count
         self._append(chunks, _from(side, entered) if side.purges else _lasting(held.new, oldest_us))
-        gone = [chunk for chunk in chunks if _note_gone(chunk, side, oldest_us)]
+        chunks[:] = [chunk for chunk in chunks if not _note_gone(chunk, side, oldest_us)]
         live = side.rows + sum(map(len, held.waiting))
-        stored = sum(c.rows for c in chunks) - sum(c.rows for c in gone)
-        if len(chunks) - len(gone) > _MOST_CHUNKS or stored > 2 * live + _REWRITE_ROWS:
-            gone = list(chunks)
+        if len(chunks) > _MOST_CHUNKS or sum(c.rows for c in chunks) > 2 * live + _REWRITE_ROWS:
+            chunks.clear()
             everything = (*side.contents(), *held.waiting)
             self._append(chunks, _from(side, side.first) if side.purges else _lasting(everything, oldest_us))
-            for chunk in chunks[len(gone) :]:
+            for chunk in chunks:
                 _note_gone(chunk, side, oldest_us)
-        self._remove(chunks, gone)
 
     def _append(self, chunks: list[Chunk], pieces: Iterable[_Piece]) -> None:
         for rows, lasting_us, at in pieces:
             start = 0
             for batch in blobs.bounded(rows):
                 newest_us = int(lasting_us[start : start + batch.num_rows].max())
-                data = blobs.encode(batch, compressed=True)
-                chunks.append(Chunk(self.put(data), batch.num_rows, newest_us, len(data), at + start))
+                self._add(chunks, batch, newest_us, at + start)
                 start += batch.num_rows
 
-    def _remove(self, chunks: list[Chunk], gone: Sequence[Chunk] | None = None) -> None:
-        """Forget some of the chunks, or all."""
-        gone = list(chunks) if gone is None else gone
-        self.drop(chunk.number for chunk in gone)
-        for chunk in gone:
-            chunks.remove(chunk)
+    def _add(self, chunks: list[Chunk], batch: pa.RecordBatch, newest_us: int, start: int = 0) -> None:
+        data = blobs.encode(batch, compressed=True)
+        chunks.append(Chunk(_NOT_YET, batch.num_rows, newest_us, len(data), start))
+        self._new.append((chunks[-1], data))
 
-    def load(self, number: int, of: str, rows: int | None = None) -> pa.RecordBatch:
-        """What is in a chunk, if it is whole and has this many rows."""
-        data = self._state.get(number)
+    def _put_new(self, unused: list[int]) -> None:
+        """Write chunks that are new, if they are still wanted, under numbers that are unused now."""
+        wanted = {id(chunk) for chunks in self._meta.parts.values() for chunk in chunks}
+        together: list[list[tuple[Chunk, bytes]]] = []
+        size = _TOGETHER_BYTES
+        for chunk, data in (new for new in self._new if id(new[0]) in wanted):
+            chunk.offset = size if size + len(data) <= _TOGETHER_BYTES else 0
+            if not chunk.offset:
+                together.append([])
+            together[-1].append((chunk, data))
+            size = chunk.offset + len(data)
+        for group in together:
+            number = self.put(b"".join(data for _, data in group), unused.pop() if unused else None)
+            for chunk, _ in group:
+                chunk.number = number
+        self.drop(unused)
+        self._new, self._shared = [], {}
+
+    def load(self, number: int, of: str, chunk: Chunk | None = None) -> pa.RecordBatch:
+        """What is under a number, or a chunk of it, if it is whole."""
+        data = self._shared.get(number) or self._state.get(number)
+        if data is not None and chunk is not None and chunk.size < len(data):
+            self._shared[number] = data
+            data = data[chunk.offset : chunk.offset + chunk.size]
         try:
             if data is None:
                 raise InvalidValue("it is missing")
             batch = blobs.decode(data)
-            if rows is not None and batch.num_rows != rows:
-                raise InvalidValue(f"it has {batch.num_rows} rows instead of {rows}")
+            if chunk is not None and batch.num_rows != chunk.rows:
+                raise InvalidValue(f"it has {batch.num_rows} rows instead of {chunk.rows}")
             batch.validate(full=True)
         except (pa.ArrowException, OSError, BraidedError, StopIteration) as wrong:
             place = f"{self._where}, {of}, chunk {number}"
@@ -114,15 +136,16 @@ class Chunks:
         return batch
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Forget some chunks by number."""
+        """Forget some numbers."""
         for number in numbers:
             self._state.remove(number)
 
-    def put(self, data: bytes) -> int:
-        """Write a chunk; its number."""
-        number = self._meta.next_chunk
+    def put(self, data: bytes, number: int | None = None) -> int:
+        """Write under a number, by default a new one; which it was."""
+        if number is None:
+            number = self._meta.next_chunk
+            self._meta.next_chunk += 1
         self._state.put(number, data)
-        self._meta.next_chunk += 1
         return number
 
 
@@ -139,7 +162,7 @@ class StoredPart:
         """The rows, chunk by chunk; a damaged one raises."""
         kind, _, rest = self.name.partition("/")
         of = f"{kind} {rest.removesuffix('/rows')!r}" if kind in ("stream", "intermediate") else "closed keys"
-        return [self.source.load(c.number, of, c.rows) for c in self.chunks]
+        return [self.source.load(chunk.number, of, chunk) for chunk in self.chunks]
 
     @property
     def schema(self) -> pa.Schema:

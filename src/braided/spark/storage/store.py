@@ -2,14 +2,14 @@
 
 `meta` (JSON) says what is there: the query's meaning, the format, the numbers of the engine's state (see
 `engine.state`), and for each of its parts the chunks with their sizes and newest times; in a query of several
-stages also which one it is. Every call is a message to the JVM, so there are few, and chunks are bounded. A
-chunk is removed whole once all its rows have expired.
+stages also which one it is. Every call is a message to the JVM, so there are few, and what is under a number
+is bounded. A chunk is forgotten whole once all its rows have expired; its number is then used again.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from braided.engine.state import FORMAT, EngineState
@@ -34,7 +34,10 @@ class State(Protocol):
 
 @dataclass
 class Chunk:
-    """What `meta` knows of a chunk; of rows that may go by key also where it lies, and which have gone."""
+    """What `meta` knows of a chunk; of rows that may go by key also where it lies, and which have gone.
+
+    Small chunks of a batch are stored together, under one number: each begins at its `offset`.
+    """
 
     number: int
     rows: int
@@ -43,6 +46,7 @@ class Chunk:
     start: int = 0
     gone: str = ""
     gone_rows: int = 0
+    offset: int = 0
 
     @property
     def live_rows(self) -> int:
@@ -127,7 +131,7 @@ class Meta:
 
     def encode(self) -> bytes:
         """As bytes."""
-        parts = {name: [astuple(chunk) for chunk in chunks] for name, chunks in self.parts.items()}
+        parts = {name: [[*vars(chunk).values()] for chunk in chunks] for name, chunks in self.parts.items()}
         fields = vars(self) | {"format": FORMAT, "clock": vars(self.clock), "parts": parts}
         return json.dumps(fields).encode()
 

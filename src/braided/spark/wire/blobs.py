@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from braided.spark.plan import BLOB_BYTES
 
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+# blobs are small, and to hand one to a thread and back takes longer than to compress it
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 
 
 def encode(batch: pa.RecordBatch, *, compressed: bool = False) -> bytes:
@@ -24,18 +25,10 @@ def encoded(batch: pa.RecordBatch, *, compressed: bool = False) -> Iterator[byte
     return (encode(piece, compressed=compressed) for piece in bounded(batch))
 
 
-def decode(blob: bytes) -> pa.RecordBatch:
+def decode(blob: bytes | memoryview) -> pa.RecordBatch:
     """The record batch in an IPC stream."""
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         return reader.read_next_batch()
-
-
-def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The result rows in the blobs after the join; rows that only carry metrics are passed over."""
-    for batch in batches:
-        for blob in batch.column(0):
-            if blob.is_valid:
-                yield decode(blob.as_buffer())
 
 
 def bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

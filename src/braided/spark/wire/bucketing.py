@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest, to_arrow
+from braided.spark.wire.packed import NO_STREAM, Blob, Newest, Packed, latest, to_arrow
 from braided.spark.wire.routing import Router
 
 _FLUSH_BYTES = 64 << 20  # rows that a task holds back, for fewer and larger blobs
@@ -62,28 +62,31 @@ class Bucketing:
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The rows that are held, as packed rows with a blob each."""
         held, self._held, self._held_bytes = self._held, {}, 0
+        packed: list[Packed] = []
         for (epoch, copied), rows in held.items():
             for cells, piece in self._routes(rows[0] if len(rows) == 1 else pa.concat_batches(rows), epoch):
                 self._joining += 0 if copied else piece.num_rows
                 self._by_bucket[cells] += piece.num_rows
-                yield self._rows(cells, blobs.encode(piece), copied=copied)
+                packed += self._rows(cells, blobs.encode(piece), copied=copied)
+        if packed:
+            yield to_arrow(packed)
 
     def punctuations(self, rows: pa.RecordBatch, epoch: int = 0) -> Iterator[pa.RecordBatch]:
         """Punctuations of keys, for the buckets of these keys; those of the newest epoch count them."""
         for cells, piece in self._routes(rows, epoch):
             counts = 0 if epoch else piece.num_rows
-            yield self._rows(cells, blobs.encode(piece), closing=True, punctuations=counts)
+            yield to_arrow(self._rows(cells, blobs.encode(piece), closing=True, punctuations=counts))
 
     def to_all(self, punctuations: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Punctuations for every bucket; they are counted elsewhere."""
-        yield self._rows(range(len(self._labels)), blobs.encode(punctuations), closing=True)
+        yield to_arrow(self._rows(range(len(self._labels)), blobs.encode(punctuations), closing=True))
 
-    def passing(self, blob: bytes) -> pa.RecordBatch:
+    def passing(self, blob: Blob) -> pa.RecordBatch:
         """A blob that is none of the stage's business, as a packed row.
 
         All of a task's go to one bucket, by the task's number: a repeated attempt must choose the same.
         """
-        return self._rows([self._part % len(self._labels)], blob, stream=NO_STREAM)
+        return to_arrow(self._rows([self._part % len(self._labels)], blob, stream=NO_STREAM))
 
     def control(self, leaves_us: Newest | None = None, **others: Any) -> pa.RecordBatch:
         """A row for every bucket: counts go to the first, so that sums are right; times go to all.
@@ -108,13 +111,13 @@ class Bucketing:
             yield [first + cell for cell in cells], piece
 
     def _rows(
-        self, cells: Sequence[int], blob: bytes, *, copied: bool = False, punctuations: int = 0, **others: Any
-    ) -> pa.RecordBatch:
+        self, cells: Sequence[int], blob: Blob, *, copied: bool = False, punctuations: int = 0, **others: Any
+    ) -> list[Packed]:
         """A blob for some buckets; the first of them counts what is in it, unless all are copies."""
         row = Packed(0, self._number, self._part, self._seq, blob=blob)._replace(**others)
         self._seq += 1
         rows = [row._replace(bucket=self._labels[c], copied=copied or i > 0) for i, c in enumerate(cells)]
-        return to_arrow([rows[0]._replace(punctuations=punctuations), *rows[1:]])
+        return [rows[0]._replace(punctuations=punctuations), *rows[1:]]
 
 
 def _partition() -> int:

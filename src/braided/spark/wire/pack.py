@@ -38,7 +38,7 @@ from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.bucketing import Bucketing
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest, to_arrow
+from braided.spark.wire.packed import NO_STREAM, Newest, Packed, emitted_rows, latest, to_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -63,18 +63,16 @@ def repack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
     """Pack what one task of a lower stage made for this one: data blobs, then one control row per bucket."""
     bucketing = Bucketing(plan, number)
     newest: Newest | None = None
-    for batch in batches:
-        columns = (batch.column(name) for name in ("blob", "late", "leaves_us"))
-        for blob, late, leaves_us in zip(*columns, strict=True):
-            if leaves_us.is_valid:
-                heard = leaves_us.as_py()
-                newest = heard if newest is None else list(map(latest, zip(newest, heard, strict=True)))
-            if blob.is_valid and late.as_py():
-                yield bucketing.passing(blob.as_py())
-            elif blob.is_valid:
-                rows = blobs.decode(blob.as_buffer())
-                bucketing.counts["rows_in"] += rows.num_rows
-                yield from bucketing.add(rows)
+    for made in emitted_rows(batches):
+        if made.leaves_us is not None:
+            heard = made.leaves_us
+            newest = heard if newest is None else list(map(latest, zip(newest, heard, strict=True)))
+        if made.blob is not None and made.late:
+            yield bucketing.passing(made.blob)
+        elif made.blob is not None:
+            rows = blobs.decode(made.blob)
+            bucketing.counts["rows_in"] += rows.num_rows
+            yield from bucketing.add(rows)
     yield from bucketing.flush()
     if newest is not None:
         yield bucketing.control(newest)

@@ -7,31 +7,30 @@ as blobs (`blobs`), each in one of these:
   every task sends to every bucket.
 - `Emitted`: from a bucket to the next stage, where it is packed again, or out of the join.
 
-All of it belongs to one micro-batch: nothing here is stored, so columns may change with any release.
+Spark itself must see only the bucket of one and the report of the other; all else is in one binary value, a
+header of JSON with the blob behind it, because a column more costs every bucket something in every batch. All
+of it belongs to one micro-batch: nothing here is stored, so it may change with any release.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, get_type_hints
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
+
+from braided.spark.plan import BLOB_BYTES
+from braided.spark.wire import blobs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Newest: TypeAlias = Sequence[int | None]  # the newest times of all streams of a query, as far as known
+Blob: TypeAlias = bytes | memoryview
+_APART = ("bucket", "report", "blob")  # what is no part of a header
 NO_STREAM = -1  # of a packed row that only tells of time, or holds late rows that pass through
-
-_Int = Annotated[int, pa.int32()]
-_Long = Annotated[int, pa.int64()]
-_LongOrNull = Annotated[int | None, pa.int64()]
-_Bool = Annotated[bool, pa.bool_()]
-_Blob = Annotated[bytes | None, pa.binary()]
-_Text = Annotated[str | None, pa.string()]
-_Longs = Annotated[Newest | None, pa.list_(pa.int64())]
+_ALIGNED = 64  # bytes: blobs begin where Arrow likes its buffers to
 
 
 class Packed(NamedTuple):
@@ -47,27 +46,27 @@ class Packed(NamedTuple):
     `closing`; if it is `copied`, another bucket counts them.
     """
 
-    bucket: _Int
-    stream: _Int
-    part: _Int
-    seq: _Int
-    rows_in: _Long = 0
-    null_keys: _Long = 0
-    null_times: _Long = 0
-    punctuations: _Long = 0
-    newest_us: _LongOrNull = None
-    rows_before: _Long = 0
-    rows_upto: _Long = 0
-    rows_total: _Long = 0
-    joining: _Long = 0
-    dropped: _Long = 0
-    began_us: _LongOrNull = None
-    clock_s: _LongOrNull = None
-    run: _LongOrNull = None
-    blob: _Blob = None
-    closing: _Bool = False
-    copied: _Bool = False
-    leaves_us: _Longs = None
+    bucket: int
+    stream: int
+    part: int
+    seq: int
+    rows_in: int = 0
+    null_keys: int = 0
+    null_times: int = 0
+    punctuations: int = 0
+    newest_us: int | None = None
+    rows_before: int = 0
+    rows_upto: int = 0
+    rows_total: int = 0
+    joining: int = 0
+    dropped: int = 0
+    began_us: int | None = None
+    clock_s: int | None = None
+    run: int | None = None
+    blob: Blob | None = None
+    closing: bool = False
+    copied: bool = False
+    leaves_us: Newest | None = None
 
 
 class Emitted(NamedTuple):
@@ -76,49 +75,85 @@ class Emitted(NamedTuple):
     Late rows come in the result's columns; they pass through later stages as they are.
     """
 
-    blob: _Blob = None
-    late: _Bool = False
-    report: _Text = None
-    leaves_us: _Longs = None
+    blob: Blob | None = None
+    late: bool = False
+    report: str | None = None
+    leaves_us: Newest | None = None
 
 
-@functools.cache
-def schema(row: Any) -> pa.Schema:
-    """The Arrow schema of `Packed` or `Emitted`."""
-    hints = get_type_hints(row, include_extras=True)
-    return pa.schema([(name, hint.__metadata__[0]) for name, hint in hints.items()])
+def schema(kind: type[Packed] | type[Emitted]) -> pa.Schema:
+    """The columns of `Packed` or `Emitted` in Spark."""
+    seen = ("bucket", pa.int32()) if kind is Packed else ("report", pa.string())
+    return pa.schema([seen, ("data", pa.binary())])
 
 
 def to_arrow(rows: Sequence[Packed] | Sequence[Emitted]) -> pa.RecordBatch:
     """Rows of one kind, at least one, as a record batch."""
-    kind: Any = type(rows[0])
-    columns, made = zip(*rows, strict=True), schema(kind)
+    made = schema(type(rows[0]))
+    columns = [getattr(row, made.names[0]) for row in rows], [encoded(row) for row in rows]
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, made, strict=True)], schema=made
     )
 
 
+def encoded(row: Packed | Emitted) -> bytes:
+    """All of a row that Spark need not see: its length, the header, padding, the blob.
+
+    >>> data = encoded(Emitted(b"rows", late=True))
+    >>> data[4:18], len(data), data[64:]
+    (b'{"late": true}', 68, b'rows')
+    """
+    plain = row._field_defaults
+    said = {n: v for n, v in zip(row._fields, row, strict=True) if v != plain.get(n) and n not in _APART}
+    header = json.dumps(said).encode()
+    padding = b" " * (-(4 + len(header)) % _ALIGNED)
+    return b"".join((len(header).to_bytes(4, "little"), header, padding, row.blob or b""))
+
+
+def decoded(data: Blob) -> dict[str, Any]:
+    """The fields of a row that are in `encoded`; the blob is not copied."""
+    view = memoryview(data)
+    end = 4 + int.from_bytes(view[:4], "little")
+    said: dict[str, Any] = json.loads(bytes(view[4:end]))
+    blob = view[end + -end % _ALIGNED :]
+    return said | ({"blob": blob} if blob else {})
+
+
 def packed_rows(batches: Iterable[pa.RecordBatch]) -> list[Packed]:
     """The packed rows in record batches; they may have been sent in any order of columns."""
-    return [Packed(**row) for batch in batches for row in batch.select(Packed._fields).to_pylist()]
+    rows = (zip(b.column("bucket").to_pylist(), b.column("data").to_pylist(), strict=True) for b in batches)
+    return [Packed(bucket=bucket, **decoded(data)) for of_batch in rows for bucket, data in of_batch]
 
 
-def packed_frames(frames: Iterable[pd.DataFrame]) -> list[Packed]:
-    """The packed rows in pandas frames."""
-    packed: list[Packed] = []
-    for frame in frames:
-        columns = [map(_plain, frame[name].tolist()) for name in Packed._fields]
-        packed += [Packed(*row) for row in zip(*columns, strict=True)]
-    return packed
+def packed_frames(bucket: int, frames: Iterable[pd.DataFrame]) -> list[Packed]:
+    """A bucket's packed rows in pandas frames."""
+    return [Packed(bucket=bucket, **decoded(data)) for frame in frames for data in frame["data"].tolist()]
 
 
-def _plain(value: Any) -> Any:
-    """A value as it was sent: pandas makes floats of whole numbers beside nulls, and arrays of lists."""
-    if hasattr(value, "tolist"):
-        return [_plain(item) for item in value.tolist()]
-    if isinstance(value, float):
-        return None if math.isnan(value) else int(value)
-    return value
+def emitted_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Emitted]:
+    """What buckets made, but for their reports."""
+    for batch in batches:
+        for data in batch.column("data"):
+            yield Emitted(**decoded(data.as_buffer()))
+
+
+def gathered(rows: Iterable[Emitted]) -> Iterator[list[Emitted]]:
+    """Rows in groups that are large enough for a frame each, and not too large."""
+    group: list[Emitted] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += len(row.blob or b"")
+        if size >= BLOB_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The result rows in the blobs after the join; rows that only carry metrics are passed over."""
+    return (blobs.decode(row.blob) for row in emitted_rows(batches) if row.blob is not None)
 
 
 def latest(times_us: Iterable[int | None]) -> int | None:

@@ -22,7 +22,7 @@ from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
-from braided.spark.wire.packed import NO_STREAM, Newest, Packed, latest
+from braided.spark.wire.packed import NO_STREAM, Blob, Newest, Packed, latest
 
 _ADDED = ("rows_in", "null_keys", "null_times", "punctuations")  # up, over all packed rows of a stream
 
@@ -51,7 +51,7 @@ class Received:
         return Clock(*max(beats)) if beats else None
 
     @property
-    def passing(self) -> list[bytes]:
+    def passing(self) -> list[Blob]:
         """Blobs that are none of the stage's business."""
         return [p.blob for p in self._packed if p.stream == NO_STREAM and p.blob is not None]
 
