@@ -122,8 +122,9 @@ class Intake:
         """Judge and convert one part of a batch; with `borrow` its buffers are not copied."""
         if not isinstance(part, Incoming):
             part = Incoming(*split(self.layout.stream, part))
-        judged = self.empty()
-        if part.rows is not None:
+        if part.rows is None:
+            judged = self.empty()
+        else:
             own = part.rows.num_rows - part.copies
             judged = self._judge(part.rows, watermark_us, own, borrow=borrow)
         return replace(judged, **{**self._closing(part.punctuations), **part.counted})

@@ -87,7 +87,8 @@ class Bucket:
             yield from map(Emitted, self._waiting(engine))
             return
         self._measure(meta, engine, received)
-        meta.heavy = hot_keys.observed(meta.heavy, self._plan, arrivals)
+        sampled = hot_keys.samples(self._plan, arrivals)
+        meta.heavy = hot_keys.observed(meta.heavy, self._plan, arrivals, sampled)
         engine.make_room(arrivals)  # any attempt may, as it likes: the results of this batch are out
         previous, meta.token = meta.token, secrets.token_hex(16)
         if stored.rebuilds and (self._plan.query.promises or self._plan.query.memory is not None):
@@ -100,7 +101,7 @@ class Bucket:
         measured |= {"rebuilds": stored.rebuilds, "arena_hits": stored.hits}
         measured["rows"] = sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a)
         measured["heavy"] = meta.heavy
-        measured["hottest_key_rows"] = 0 if self._plan.query.keyless else measures.hottest_rows(arrivals)
+        measured["hottest_key_rows"] = hot_keys.hottest_rows(sampled)
         report = measures.report(engine.statistics(), self._plan, meta.by_input(), **measured)
         yield Emitted(report=report, leaves_us=engine.core.watermark.newest_us)
 

@@ -8,58 +8,89 @@ is empty. A restart adds the sketches up (`more`).
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from braided.engine.intake import Arrival
 from braided.engine.operators.layout import key_format_of
+from braided.policies.arrays import Floats, Int64s
 from braided.query.errors import InvalidType, InvalidValue, require_stream
 from braided.query.kinds import whole
 from braided.query.layout import HotKey
 from braided.spark.plan import JoinPlan
 
 Heavy: TypeAlias = dict[str, Any]  # by stream: its rows, and by a key's hash its rows and its text
-_SAMPLE = 4096  # rows of a stream in a batch
+_SAMPLE = 4096  # rows of a stream in a batch: a key with 1 % of them has 41
 _FADING = 0.8  # of what is known, from batch to batch
 _MOST = 8  # keys of a stream in a bucket
 _LEAST_SHARE = 0.02  # of a bucket's rows
 HOT_SHARE = 0.1  # of a stream's rows, or twice the share of a bucket if that is more
 
 
-def observed(heavy: Heavy, plan: JoinPlan, arrivals: Sequence[Arrival | None]) -> Heavy:
-    """The sketch with what a bucket got in a batch; copies are counted elsewhere."""
+class Sample(NamedTuple):
+    """The most frequent keys among evenly spread rows of a stream: hashes, places of a row, and its rows."""
+
+    hashes: Int64s
+    places: Int64s
+    rows: Floats
+
+
+def samples(plan: JoinPlan, arrivals: Sequence[Arrival | None]) -> list[Sample | None]:
+    """The heaviest keys of each stream's rows in a batch; copies are counted elsewhere."""
+    if plan.query.keyless:
+        return [None] * len(arrivals)
+    return [None if a is None else _sample(a) for a in arrivals]
+
+
+def _sample(arrival: Arrival) -> Sample | None:
+    own = len(arrival.rows) - arrival.copied_rows
+    if not own:
+        return None
+    step = -(-own // _SAMPLE)
+    sample = arrival.rows.hashes[:own:step]
+    hashes, places, counts = np.unique(sample, return_index=True, return_counts=True)
+    largest = np.argpartition(-counts, min(_MOST, len(counts)) - 1)[:_MOST]
+    return Sample(hashes[largest], places[largest] * step, np.float64(own / len(sample)) * counts[largest])
+
+
+def hottest_rows(sampled: Sequence[Sample | None]) -> int:
+    """About how many rows of a batch have the key that most have."""
+    rows: defaultdict[int, float] = defaultdict(float)
+    for sample in sampled:
+        for hash_, count in zip(sample.hashes.tolist(), sample.rows.tolist(), strict=True) if sample else ():
+            rows[hash_] += count
+    return round(max(rows.values(), default=0.0))
+
+
+def observed(
+    heavy: Heavy, plan: JoinPlan, arrivals: Sequence[Arrival | None], sampled: Sequence[Sample | None]
+) -> Heavy:
+    """The sketch with what a bucket got in a batch."""
     if plan.staged or plan.query.keyless or len(plan.grid.dimensions) > 1:
         return {}
     later: Heavy = {}
-    for name, arrival in zip(plan.query.names, arrivals, strict=True):
+    for layout, arrival, sample in zip(plan.layouts, arrivals, sampled, strict=True):
+        name = layout.stream.name
         before = heavy.get(name, {"rows": 0.0, "keys": {}})
         own = 0 if arrival is None else len(arrival.rows) - arrival.copied_rows
         rows = _FADING * before["rows"] + own
         keys = {h: [_FADING * count, text] for h, (count, text) in before["keys"].items()}
-        if arrival is not None and own:
-            _add_sample(keys, plan, name, arrival, own)
+        for hash_, place, count in zip(*sample, strict=True) if sample is not None else ():
+            if count > _LEAST_SHARE * own:
+                assert arrival is not None
+                values = [arrival.rows.batch.column(k)[int(place)].as_py() for k in layout.keys]
+                text = str(values[0] if len(values) == 1 else tuple(values))
+                keys[str(hash_)] = [keys.get(str(hash_), [0.0])[0] + float(count), text]
         largest = sorted(keys, key=lambda h: (-keys[h][0], h))[:_MOST]
         later[name] = {
             "rows": rows,
             "keys": {h: keys[h] for h in largest if keys[h][0] > _LEAST_SHARE * rows},
         }
     return {name: known for name, known in later.items() if known["rows"] >= 1}
-
-
-def _add_sample(keys: dict[str, list[Any]], plan: JoinPlan, name: str, arrival: Arrival, own: int) -> None:
-    """Add the keys of evenly spread rows, each for as many as it stands for."""
-    step = -(-own // _SAMPLE)
-    sample = arrival.rows.hashes[:own:step]
-    hashes, places, counts = np.unique(sample, return_index=True, return_counts=True)
-    layout = plan.layouts[plan.query.names.index(name)]
-    for i in np.flatnonzero(counts > _LEAST_SHARE * len(sample)).tolist():
-        key = str(int(hashes[i]))
-        values = [arrival.rows.batch.column(k)[int(places[i]) * step].as_py() for k in layout.keys]
-        count = keys.get(key, [0.0, ""])[0] + float(counts[i]) * own / len(sample)
-        keys[key] = [count, str(values[0] if len(values) == 1 else tuple(values))]
 
 
 def shares(heavies: Sequence[Heavy]) -> dict[str, dict[int, tuple[float, str]]]:

@@ -16,10 +16,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 from pyspark.sql.streaming.query import StreamingQuery
 
-from braided.engine.intake import Arrival
 from braided.policies import statistics
 from braided.policies.numbers import Number, declared
 from braided.policies.statistics import JoinMetrics, Statistics, StreamStatistics
@@ -38,7 +36,6 @@ _GROUPS = {
 }
 _KINDS = {"join": JoinMetrics, "rationing": statistics.RationingStatistics, **_GROUPS}
 _ADAPTATIONS = 4  # that a bucket reports
-_SAMPLE = 4096  # rows a stream: a key with 1 % of the rows has 41 of them
 _HEAVY_SHARE = 0.01  # of a stream's rows: lighter keys are not shown
 _RUNS = 64
 _LATEST: dict[str, dict[str, Any]] = {}  # by run of a query: the latest progress with reports of buckets
@@ -257,17 +254,6 @@ def _reports(progress: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[st
             if _OURS.fullmatch(name) and reported["buckets"]:
                 reports.setdefault(name, []).append(reported)
     return {name: reports[name] for name in sorted(reports, key=lambda name: (name == OBSERVED, name))}
-
-
-def hottest_rows(arrivals: Sequence[Arrival | None]) -> int:
-    """About how many of the rows that arrived have the key that most have; from evenly spread samples."""
-    there = [a for a in arrivals if a is not None and len(a.rows)]
-    samples = [a.rows.hashes[:: -(-len(a.rows) // _SAMPLE)] for a in there]
-    if not samples:
-        return 0
-    weights = [np.full(len(s), a.offered_rows / len(s)) for a, s in zip(there, samples, strict=True)]
-    _, which = np.unique(np.concatenate(samples), return_inverse=True)
-    return round(float(np.bincount(which, np.concatenate(weights)).max()))
 
 
 def _hottest_share(newest_first: Sequence[Mapping[str, Any]]) -> float:
