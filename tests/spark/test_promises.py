@@ -242,9 +242,11 @@ def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     made.push(batch)
     state = made.states[0]
     assert state.meta is not None
-    number = Meta.decode(state.meta).parts["promises/keys"][0].number
-    for damage in (b"", b"garbage", state.chunks[number][:-40]):
-        state.chunks[number] = damage
+    chunk = Meta.decode(state.meta).parts["promises/keys"][0]
+    number, whole = chunk.number, state.chunks[chunk.number]
+    closed, end = whole[chunk.offset : chunk.offset + chunk.size], chunk.offset + chunk.size
+    for damage in (b"", b"garbage", closed[: chunk.size // 2]):
+        state.chunks[number] = whole[: chunk.offset] + damage.ljust(chunk.size, b"\0") + whole[end:]
         with pytest.raises(bd.BraidedError, match=f"state is damaged: bucket 0, closed keys, chunk {number}"):
             made.push({"a": marked([3]).drop_columns(["p"]), "b": marked([3])})
 

@@ -1,8 +1,8 @@
 """The parts of an engine's state as chunks in the state store: read when asked for, written as far as new.
 
-Small chunks of a batch are stored under one number, and a number is used again once all of its chunks are
-gone: in most batches that is one call for all parts. Rows that expire go from the front, and a chunk is
-forgotten once all of its rows are gone. Where rows may go by
+Small chunks of a batch are stored under one number, those with rows and those of parts that are read in every
+batch apart; a number is used again once all of its chunks are gone. In most batches that is one call. Rows
+that expire go from the front, and a chunk is forgotten once all of its rows are gone. Where rows may go by
 key (`SideState.purges`), a chunk also says which of its rows have gone: its `start` is the position of its
 first row in the side. A side that gives its rows new positions is written again.
 """
@@ -31,6 +31,7 @@ _REWRITE_ROWS = 10_000
 _NOT_YET = -2  # the number of a chunk that is not written yet
 _TOGETHER_BYTES = 64 << 10  # that are stored under one number: a part may keep so much of another's alive
 
+_New: TypeAlias = tuple[Chunk, bytes]  # that is not written yet
 _Piece: TypeAlias = tuple[pa.RecordBatch, Int64s, int]  # rows, how long each lasts, their first position
 
 
@@ -40,7 +41,6 @@ class Chunks:
     def __init__(self, state: State, meta: Meta, where: str) -> None:
         self._state, self._meta, self._where = state, meta, where
         self._stored: dict[str, StoredPart] = {}
-        self._new: list[tuple[Chunk, bytes]] = []  # that are not written yet
         self._shared: dict[int, bytes] = {}  # what was read under numbers with several chunks
 
     def read(self) -> dict[str, Part]:
@@ -54,67 +54,59 @@ class Chunks:
         written = {n: p for n, p in state.parts.items() if isinstance(p, Held) or p.batches}
         for name in parts.keys() - written.keys():
             del parts[name]
+        rows, others = [], []  # what is new
         for name, part in written.items():
             chunks = parts.setdefault(name, [])
             if isinstance(part, Held):
-                self._update(chunks, part)
+                rows += self._update(chunks, part)
             elif name not in self._stored or self._stored[name].batches != list(part.batches):
-                chunks.clear()
-                for batch in part.batches:
-                    self._add(chunks, batch, 0)
-        self._put_new(sorted(before - self._numbers()))
+                new = [_encoded(batch, 0) for batch in part.batches]
+                chunks[:] = [chunk for chunk, _ in new]
+                others += new
+        unused = sorted(before - self._numbers())
+        for new in (rows, others):
+            self._put_together(new, unused)
+        self.drop(unused)
+        self._shared = {}
 
     def _numbers(self) -> set[int]:
         """The numbers of all chunks of parts."""
         return {chunk.number for chunks in self._meta.parts.values() for chunk in chunks}
 
-    def _update(self, chunks: list[Chunk], held: Held) -> None:
+    def _update(self, chunks: list[Chunk], held: Held) -> list[_New]:
         """Add what entered, leave out what has gone, and write the rest again where most of it has."""
         side, mark, oldest_us = held.side, held.mark, held.oldest_us
         if mark is None or (side.purges and side.renumbered):
             chunks.clear()
             mark = None
         entered = side.first if mark is None else mark.count
-        self._append(chunks, _from(side, entered) if side.purges else _lasting(held.new, oldest_us))
+        new = list(_new(_from(side, entered) if side.purges else _lasting(held.new, oldest_us)))
+        chunks += [chunk for chunk, _ in new]
         chunks[:] = [chunk for chunk in chunks if not _note_gone(chunk, side, oldest_us)]
         live = side.rows + sum(map(len, held.waiting))
         if len(chunks) > _MOST_CHUNKS or sum(c.rows for c in chunks) > 2 * live + _REWRITE_ROWS:
-            chunks.clear()
             everything = (*side.contents(), *held.waiting)
-            self._append(chunks, _from(side, side.first) if side.purges else _lasting(everything, oldest_us))
+            new = list(_new(_from(side, side.first) if side.purges else _lasting(everything, oldest_us)))
+            chunks[:] = [chunk for chunk, _ in new]
             for chunk in chunks:
                 _note_gone(chunk, side, oldest_us)
+        kept = set(map(id, chunks))
+        return [(chunk, data) for chunk, data in new if id(chunk) in kept]
 
-    def _append(self, chunks: list[Chunk], pieces: Iterable[_Piece]) -> None:
-        for rows, lasting_us, at in pieces:
-            start = 0
-            for batch in blobs.bounded(rows):
-                newest_us = int(lasting_us[start : start + batch.num_rows].max())
-                self._add(chunks, batch, newest_us, at + start)
-                start += batch.num_rows
-
-    def _add(self, chunks: list[Chunk], batch: pa.RecordBatch, newest_us: int, start: int = 0) -> None:
-        data = blobs.encode(batch, compressed=True)
-        chunks.append(Chunk(_NOT_YET, batch.num_rows, newest_us, len(data), start))
-        self._new.append((chunks[-1], data))
-
-    def _put_new(self, unused: list[int]) -> None:
-        """Write chunks that are new, if they are still wanted, under numbers that are unused now."""
-        wanted = {id(chunk) for chunks in self._meta.parts.values() for chunk in chunks}
-        together: list[list[tuple[Chunk, bytes]]] = []
+    def _put_together(self, new: Sequence[_New], unused: list[int]) -> None:
+        """Write new chunks, small ones together, under numbers that are unused now."""
+        groups: list[list[_New]] = []
         size = _TOGETHER_BYTES
-        for chunk, data in (new for new in self._new if id(new[0]) in wanted):
+        for chunk, data in new:
             chunk.offset = size if size + len(data) <= _TOGETHER_BYTES else 0
             if not chunk.offset:
-                together.append([])
-            together[-1].append((chunk, data))
+                groups.append([])
+            groups[-1].append((chunk, data))
             size = chunk.offset + len(data)
-        for group in together:
+        for group in groups:
             number = self.put(b"".join(data for _, data in group), unused.pop() if unused else None)
             for chunk, _ in group:
                 chunk.number = number
-        self.drop(unused)
-        self._new, self._shared = [], {}
 
     def load(self, number: int, of: str, chunk: Chunk | None = None) -> pa.RecordBatch:
         """What is under a number, or a chunk of it, if it is whole."""
@@ -175,6 +167,21 @@ class StoredPart:
         if not any(chunk.gone_rows for chunk in self.chunks):
             return None
         return np.concatenate([_unpacked(chunk.gone, chunk.rows) for chunk in self.chunks])
+
+
+def _encoded(batch: pa.RecordBatch, newest_us: int, start: int = 0) -> _New:
+    data = blobs.encode(batch, compressed=True)
+    return Chunk(_NOT_YET, batch.num_rows, newest_us, len(data), start), data
+
+
+def _new(pieces: Iterable[_Piece]) -> Iterator[_New]:
+    """New chunks, of bounded size."""
+    for rows, lasting_us, at in pieces:
+        start = 0
+        for batch in blobs.bounded(rows):
+            newest_us = int(lasting_us[start : start + batch.num_rows].max())
+            yield _encoded(batch, newest_us, at + start)
+            start += batch.num_rows
 
 
 def _from(side: SideState, position: int) -> Iterator[_Piece]:
