@@ -243,7 +243,9 @@ class Child:
     def join(self, variant: Variant) -> DataFrame:
         """The join, going on with the checkpoint."""
         frames = streams(self.spark, self.root, SCHEMAS)
-        return bd.spark.join(variant.query(), frames, resume=self.checkpoint, **variant.options())
+        options = variant.options()
+        joined: DataFrame = bd.spark.join(variant.query(), frames, resume=self.checkpoint, **options)
+        return joined
 
     def start(self, *, stop: bool = False, once: bool = False) -> None:
         """Run the phase's query to the end of its files, or stop it somewhere, or run the pending batch."""

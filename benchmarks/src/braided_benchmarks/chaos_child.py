@@ -49,7 +49,7 @@ def session(master: str) -> SparkSession:
         "spark.speculation.multiplier": "1.5",
         "spark.speculation.quantile": "0.5",
     }
-    spark = bd.spark.session("chaos", **settings)
+    spark: SparkSession = bd.spark.session("chaos", **settings)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
