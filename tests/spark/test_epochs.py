@@ -100,6 +100,17 @@ def test_a_batch_that_another_query_planned_must_be_finished_first() -> None:
     assert epochs.resume(asked, stored, epochs.fingerprint(asked)).epoch.number == 1
 
 
+def test_a_key_that_has_become_hot_waits_for_a_batch_that_is_pending() -> None:
+    """A job that was killed could not be started again: the hot key it found made it another query."""
+    stored, asked = metas(begun(5, 30)), plan(query())
+    hot = epochs.resume(asked, stored, find_hot=True)
+    assert (hot.epoch.number, len(hot.grid.hot_keys)) == (1, 1)
+    same = epochs.resume(asked, stored, epochs.fingerprint(asked), find_hot=True)
+    assert (same.epoch.number, len(same.grid.hot_keys)) == (0, 0)
+    again = epochs.resume(asked, stored, epochs.fingerprint(hot), find_hot=True)
+    assert again.epochs == hot.epochs
+
+
 def test_a_row_from_the_future_is_warned_of() -> None:
     near = epochs.resume(plan(query("20 us")), metas(begun(5, 30)))
     assert epochs.far_ahead(near) == ""
