@@ -33,6 +33,7 @@ from braided.query.join_query import JoinQuery
 from braided.query.layout import HotKey, Layout, choose, dimensions_of
 from braided.spark import hot_keys
 from braided.spark.plan import Epoch, JoinPlan, Resumed
+from braided.spark.sources.heartbeat import check_planned
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
 
@@ -72,7 +73,8 @@ def resume(
 
     `metas` are the small values of all buckets, by label; `planned` is the fingerprint of the batch that is
     logged and not committed, if there is one. With `find_hot` keys that have become hot are spread, unless
-    that batch was planned without them. Without `choose_shares` the layout stays as it is, or is chosen by the rows seen if the number of buckets differs.
+    that batch was planned without them. Without `choose_shares` the layout stays as it is, or is chosen by
+    the rows seen if the number of buckets differs.
     """
     latest = max(metas.values(), key=lambda meta: meta.epoch)
     known = latest.epochs
@@ -83,11 +85,8 @@ def resume(
     if find_hot:
         as_it_was, plan = _with_hot_keys(plan, known, list(metas.values()))
         plan = as_it_was if planned == fingerprint(as_it_was) else plan
-    if planned is not None and planned != fingerprint(plan):
-        raise InvalidValue(
-            "resume: the checkpoint's last batch was planned by another query and has not been finished; "
-            "start the query as it was, without resume, until it is, then change it"
-        )
+    if planned is not None:
+        check_planned(planned, fingerprint(plan))
     newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
     watermark_us = latest.watermark_us
     live = [e for e in known if not _passed(e, known, list(metas.values()), watermark_us, plan.query)]
