@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from braided_benchmarks.chaos import Trouble, campaign
+from braided_benchmarks.chaos import campaign
+from braided_benchmarks.chaos_child import Trouble
 
 
 def test_a_kill_of_the_driver_and_workers_that_kill_themselves(tmp_path: Path) -> None:

@@ -27,22 +27,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
-from typing import Any, TypeAlias
+from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from braided.testing.samples.files import committed_files
+from braided_benchmarks.chaos_child import NO_TROUBLE, Pass, Trouble, session, streams, troubled
 from braided_benchmarks.chaos_work import LAST_KEY, Promised, Windowed, Work
 from braided_benchmarks.children import after_some_batches, start_child, to_the_end
 from braided_benchmarks.cluster import cluster
-
-Pass: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -89,20 +86,6 @@ class Report:
         )
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """What goes wrong inside a run: in every third batch workers kill themselves, in others they dawdle."""
-
-    suicide: bool = False
-    dawdle: bool = False
-
-    @property
-    def flags(self) -> list[str]:
-        """As options of the command line."""
-        return [f"--{name}" for name in ("suicide", "dawdle") if getattr(self, name)]
-
-
-NO_TROUBLE = Trouble()
 ONE_KEY = Windowed()
 
 
@@ -208,29 +191,14 @@ def child(root: Path, master: str, trouble: Trouble, work: Work) -> None:
     import braided as bd  # noqa: PLC0415
     from braided.spark import pipeline  # noqa: PLC0415
 
-    settings = {
-        "spark.master": master,
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.host": "127.0.0.1",
-        "spark.executor.memory": "1g",
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.5",
-        "spark.speculation.quantile": "0.5",
-    }
-    spark = bd.spark.session("chaos", **settings)
-    spark.sparkContext.setLogLevel("ERROR")
-    frames = {
-        name: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / name))
-        for name, schema in work.schemas.items()
-    }
+    spark = session(master)
+    frames = streams(spark, root, work.schemas)
     if trouble.flags:  # in a first stage, too: what it hands on is packed in the same task
         plain = pipeline._sent
-        pipeline._sent = lambda df, packer: plain(df, _behind(packer, _troubled(root, trouble), packer))
+        pipeline._sent = lambda df, packer: plain(df, _behind(packer, troubled(root, trouble), packer))
     joined: DataFrame = bd.spark.join(work.query(), frames, buckets=4)
     if trouble.flags:
-        joined = joined.mapInArrow(_troubled(root, trouble), joined.schema)
+        joined = joined.mapInArrow(troubled(root, trouble), joined.schema)
     writer = joined.writeStream.format("parquet").option("path", str(root / "out"))
     streaming = (
         writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
@@ -256,37 +224,9 @@ def _spilled(progress: dict[str, Any]) -> int:
     return sum(spilled + [i.spilled_rows for i in seen.intermediates.values()])
 
 
-def _troubled(root: Path, trouble: Trouble) -> Pass:
-    """Pass rows on; in some batches the first attempt of a task dies behind its work, or does not end."""
-
-    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext  # noqa: PLC0415
-
-        yield from batches
-        context = TaskContext.get()
-        if context is None:
-            return
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        first, slow = context.attemptNumber() == 0, batch % 3 == 2 and context.partitionId() == 0
-        if first and trouble.suicide and batch % 3 == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif first and trouble.dawdle and slow:
-            (root / f"dawdling-{batch}").write_text(str(os.getpid()))
-            time.sleep(8)
-        elif slow and _alive(root / f"dawdling-{batch}"):
-            (root / f"second-attempt-{batch}").touch()
-
-    return pass_on
-
-
 def _behind(pack: Pass, trouble: Pass, packer: Any) -> Pass:
     """What packs rows between two stages, with trouble behind it; other packing as it is."""
     return (lambda batches: trouble(pack(batches))) if packer.func.__name__ == "repack" else pack
-
-
-def _alive(note: Path) -> bool:
-    """Whether the process that left this note still runs."""
-    return note.exists() and Path(f"/proc/{note.read_text()}").exists()
 
 
 def main() -> None:

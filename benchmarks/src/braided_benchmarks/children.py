@@ -42,8 +42,13 @@ def to_the_end(start: Callable[[], Popen[bytes]], log: Path, kills: int, until: 
 
 def committed(root: Path) -> int:
     """How many batches are committed."""
-    folder = root / "checkpoint" / "commits"
-    return len([p for p in folder.glob("*") if p.name.isdigit()]) if folder.is_dir() else 0
+    return logged(root, "commits")
+
+
+def logged(root: Path, log: str) -> int:
+    """How many batches are in one of Spark's logs; Spark removes old entries."""
+    names = (path.name for path in (root / "checkpoint" / log).glob("*"))
+    return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
 
 def after_some_batches(child: Popen[bytes], root: Path, batches: int, rng: random.Random) -> bool:

@@ -33,6 +33,7 @@ from braided.query.join_query import JoinQuery
 from braided.query.layout import HotKey, Layout, choose, dimensions_of
 from braided.spark import hot_keys
 from braided.spark.plan import Epoch, JoinPlan, Resumed
+from braided.spark.sources.heartbeat import check_planned
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
 
@@ -71,22 +72,21 @@ def resume(
     """The plan with the epochs of a checkpoint, and a new one if it differs from the last; it may be refused.
 
     `metas` are the small values of all buckets, by label; `planned` is the fingerprint of the batch that is
-    logged and not committed, if there is one. With `find_hot` keys that have become hot are spread. Without
-    `choose_shares` the layout stays as it is, or is chosen by the rows seen if the number of buckets differs.
+    logged and not committed, if there is one. With `find_hot` keys that have become hot are spread, unless
+    that batch was planned without them. Without `choose_shares` the layout stays as it is, or is chosen by
+    the rows seen if the number of buckets differs.
     """
     latest = max(metas.values(), key=lambda meta: meta.epoch)
     known = latest.epochs
     if not choose_shares and not plan.staged and known[-1]["shares"]:
         plan = _with_shares(plan, known[-1], list(metas.values()))
-    if find_hot:
-        plan = _with_hot_keys(plan, known, list(metas.values()))
     for epoch in known:
         _check_same(epoch["meaning"], plan)
-    if planned is not None and planned != fingerprint(plan):
-        raise InvalidValue(
-            "resume: the checkpoint's last batch was planned by another query and has not been finished; "
-            "start the query as it was, without resume, until it is, then change it"
-        )
+    if find_hot:
+        as_it_was, plan = _with_hot_keys(plan, known, list(metas.values()))
+        plan = as_it_was if planned == fingerprint(as_it_was) else plan
+    if planned is not None:
+        check_planned(planned, fingerprint(plan))
     newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
     watermark_us = latest.watermark_us
     live = [e for e in known if not _passed(e, known, list(metas.values()), watermark_us, plan.query)]
@@ -117,11 +117,22 @@ def _with_shares(plan: JoinPlan, last: Mapping[str, Any], metas: Sequence[Meta])
     return dataclasses.replace(plan, layout=layout)
 
 
-def _with_hot_keys(plan: JoinPlan, known: Sequence[Mapping[str, Any]], metas: Sequence[Meta]) -> JoinPlan:
-    """The plan with the hot keys of its checkpoint, and those that came since, if no change is under way."""
+def _with_hot_keys(
+    plan: JoinPlan, known: Sequence[Mapping[str, Any]], metas: Sequence[Meta]
+) -> tuple[JoinPlan, JoinPlan]:
+    """The plan with the hot keys of its checkpoint, and with those that came since too.
+
+    None are added while a change is under way.
+    """
     hot = tuple(HotKey(*values) for values in known[-1]["hot_keys"])
+    more = hot
     if plan.buckets == known[-1]["buckets"] and len(known) == 1:
-        hot = hot_keys.more(plan, hot, [meta.heavy for meta in metas])
+        more = hot_keys.more(plan, hot, [meta.heavy for meta in metas])
+    return _spreading(plan, hot), _spreading(plan, more)
+
+
+def _spreading(plan: JoinPlan, hot: Sequence[HotKey]) -> JoinPlan:
+    """The plan with those of some hot keys that it can spread."""
     same = [h for h in hot if h.cells <= plan.buckets and not hot_keys.why_not_fat(plan, h.stream)]
     return dataclasses.replace(plan, layout=dataclasses.replace(plan.grid, hot_keys=tuple(same)))
 
