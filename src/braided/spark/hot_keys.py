@@ -36,7 +36,7 @@ def observed(heavy: Heavy, plan: JoinPlan, arrivals: Sequence[Arrival | None]) -
     later: Heavy = {}
     for name, arrival in zip(plan.query.names, arrivals, strict=True):
         before = heavy.get(name, {"rows": 0.0, "keys": {}})
-        own = 0 if arrival is None else len(arrival.rows) - arrival.copied_rows
+        own = 0 if arrival is None else arrival.own_rows
         rows = _FADING * before["rows"] + own
         keys = {h: [_FADING * count, text] for h, (count, text) in before["keys"].items()}
         if arrival is not None and own:
