@@ -2,11 +2,11 @@
 
 It packs, routes, keeps every bucket's state in versions, and commits batch by batch. In between, attempts are
 killed at any call to the state store, repeated, raced (one attempt's output is paired with another's state)
-or lost with the whole batch; workers lose their live engines, or find those of attempts that never counted;
-the query is restarted as it was, or with other windows, conditions, buckets, layouts, hot keys, plans and
-lateness.
+or lost with the whole batch, with the driver or without; workers lose their live engines, or find those of
+attempts that never counted; the query is restarted as it was, or with other windows, conditions, buckets,
+layouts, hot keys, plans, budgets and lateness. The recorded clock beats.
 
-What comes out is compared with the definition: every epoch's results by nested loops over the rows that were
+What comes out is compared with the definition (`definition`): every epoch's results over the rows that were
 accepted, and late rows, each once. What is stored at the end is compared with what must be.
 """
 
@@ -14,25 +14,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import braided as bd
+from braided.engine.watermark import Clock
 from braided.query.layout import Layout, choose
 from braided.spark import epochs
 from braided.spark.bucket import Bucket
+from braided.spark.checkpoint import finishing_plan
 from braided.spark.plan import LATE_COLUMN, JoinPlan
+from braided.spark.storage.bucket_state import check_same_query
+from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import META, Meta
 from braided.spark.wire import blobs
+from braided.spark.wire.labels import bucket_of
 from braided.spark.wire.pack import beat, pack
 from braided.spark.wire.packed import Packed, packed_rows
-from braided.testing import bag, expected
+from tests.spark.definition import Bag, Definition, Tables
 
-Tables = dict[str, pa.Table]
+Made: TypeAlias = list[pa.RecordBatch]
+COUNTED = ("rows_in", "late_rows", "null_keys", "null_times", "punctuations")
 
 
 class Killed(Exception):
@@ -73,66 +79,105 @@ class Stored:
 
 
 class Simulator:
-    """One checkpoint's history."""
+    """One checkpoint's history; a `calm` one has no faults."""
 
     def __init__(
-        self, rng: np.random.Generator, schemas: Mapping[str, pa.Schema], *, arena: str = ""
+        self,
+        rng: np.random.Generator,
+        schemas: Mapping[str, pa.Schema],
+        *,
+        arena: str = "",
+        calm: bool = False,
     ) -> None:
-        self.rng, self.schemas, self.arena = rng, schemas, arena
+        self.rng, self.schemas, self.arena, self.calm = rng, schemas, arena, calm
+        self.definition = Definition(schemas)
         self.committed: dict[int, Stored] = {}
         self.plan: JoinPlan | None = None
-        self.epochs: dict[int, JoinPlan] = {}  # by number, as last planned
         self.found: list[pa.Table] = []
         self.late: Counter[tuple[str, Any]] = Counter()
-        self.accepted: dict[str, list[pa.Table]] = {n: [s.empty_table()] for n, s in schemas.items()}
-        self.wanted_late: Counter[tuple[str, Any]] = Counter()
-        self.newest: dict[str, int | None] = dict.fromkeys(schemas)
-        self.watermark: int | None = None
+        self.let_in: dict[str, set[int]] = {name: set() for name in schemas}  # where input is shed
+        self.run = 0
         self.changed = True
+        self._asked: tuple[Any, ...] = ()
 
     # what a driver does
 
-    def start(self, query: bd.JoinQuery, buckets: int, layout: Layout | None = None) -> None:
-        """Start the query, or start it again with the committed state; it may have changed."""
+    def start(
+        self, query: bd.JoinQuery, buckets: int, layout: Layout | None = None, *, auto: bool = False
+    ) -> None:
+        """Start the query, or start it again with the committed state; it may have changed.
+
+        With `auto` the layout stays as the checkpoint has it, and keys that have become hot are spread.
+        """
+        self.plan = plan = self._planned(query, buckets, layout, auto=auto)
+        self._asked = query, buckets, layout, auto
+        self.changed = True
+        self.run += 1
+        self.definition.started(query, plan.epoch.number, plan.epoch.since_us)
+
+    def _planned(self, query: bd.JoinQuery, buckets: int, layout: Layout | None, *, auto: bool) -> JoinPlan:
         schemas = tuple(self.schemas[name] for name in query.names)
         layout = layout or choose(query, buckets)
         plan = JoinPlan(query, schemas, buckets, "flag", self.arena, layout=layout, checkpoint="here")
-        metas = {label: Meta.decode(s.meta) for label, s in self.committed.items() if s.meta is not None}
-        self.plan = epochs.resume(plan, metas) if metas else plan
-        self.epochs |= {live.epoch.number: live for live in self.plan.live}
-        self.changed = True
-        late_us = {s.name: s.lateness_us for s in query.streams}
-        known = [t - late_us[n] for n, t in self.newest.items() if t is not None]
-        if len(known) == len(self.newest):
-            self.watermark = max(min(known), self.watermark if self.watermark is not None else min(known))
+        metas = self.metas()
+        if not metas:
+            return plan
+        later = epochs.resume(plan, metas, find_hot=auto, choose_shares=not auto)
+        for label in metas.keys() & set(later.labels):
+            check_same_query(metas[label], later.place(label)[0])
+        return later
 
-    def batch(self, tables: Tables) -> None:
-        """A micro-batch: whatever attempts there are, one of each bucket counts."""
-        while self.rng.random() < 0.1:  # all of it is lost, before it was committed
-            self._attempt(tables)
-        self._commit(*self._attempt(tables))
-        self._judge(tables)
+    def batch(self, tables: Tables, beats_s: int | None = None) -> None:
+        """A micro-batch, perhaps with the recorded time: of whatever attempts there are, one counts."""
+        assert self.plan is not None
+        clock = None if beats_s is None else Clock(beats_s, self.run)
+        lost = []
+        while not self.calm and self.rng.random() < 0.1:  # all of it is lost, before it was committed
+            lost.append(self._attempt(tables, clock)[1])
+            if self.rng.random() < 0.3:  # and the driver with it
+                query, buckets, layout, auto = self._asked
+                self.plan = self._planned(query, buckets, layout, auto=auto)
+        states, out = self._attempt(tables, clock)
+        for other in lost:
+            self._assert_same(other, out)
+        self._commit(states, out)
+        if self.plan.query.overload is not None and self.plan.query.overload.drops_input:
+            self._note_let_in(tables, out)
+        self.definition.judge(self.plan.query, tables, clock)
+
+    def owed(self) -> list[pa.Table]:
+        """What `finish` would hand out."""
+        tables = []
+        for label, state in self.committed.items():
+            meta = Meta.decode(state.meta or b"")
+            if meta.finishing:
+                bucket = Bucket(finishing_plan(meta), bucket_of(label), state.copy())
+                made = list(map(blobs.decode, bucket.owed()))
+                tables += [pa.Table.from_batches(made)] if made else []
+        return tables
 
     # parts of the above
 
-    def _attempt(self, tables: Tables) -> tuple[dict[int, Stored], list[pa.RecordBatch]]:
+    def _attempt(self, tables: Tables, clock: Clock | None) -> tuple[dict[int, Stored], Made]:
         assert self.plan is not None
         states, out = dict(self.committed), []
-        for label, rows in self._packed(tables).items():
+        for label, rows in self._packed(tables, clock).items():
             if label not in self.plan.labels:
                 states.pop(label, None)
                 continue
-            made = [self._bucket(label, rows) for _ in range(1 + (self.rng.random() < 0.15))]
-            states[label], _ = made[int(self.rng.integers(len(made)))]
-            out += made[int(self.rng.integers(len(made)))][1]
+            raced = not self.calm and self.rng.random() < 0.15
+            made = [self._bucket(label, rows) for _ in range(1 + raced)]
+            self._assert_same(made[0][1], made[-1][1])
+            states[label] = made[0][0]
+            out += made[-1][1]
         return states, out
 
-    def _bucket(self, label: int, rows: list[Packed]) -> tuple[Stored, list[pa.RecordBatch]]:
+    def _bucket(self, label: int, rows: list[Packed]) -> tuple[Stored, Made]:
         """An attempt at a bucket that comes to its end; others may have died before."""
         assert self.plan is not None
         before = self.committed.get(label, Stored())
         while True:
-            dies = int(self.rng.integers(0, 12)) if self.rng.random() < 0.15 else None
+            dies = int(self.rng.integers(0, 12)) if not self.calm and self.rng.random() < 0.15 else None
             state = before.copy(dies)
             order = self.rng.permutation(len(rows))
             try:
@@ -142,7 +187,7 @@ class Simulator:
             state.calls_left = None
             return state, [blobs.decode(f.blob) for f in made if f.blob is not None]
 
-    def _packed(self, tables: Tables) -> dict[int, list[Packed]]:
+    def _packed(self, tables: Tables, clock: Clock | None) -> dict[int, list[Packed]]:
         assert self.plan is not None
         parts: list[Iterator[pa.RecordBatch]] = []
         for number, name in enumerate(self.plan.query.names):
@@ -152,15 +197,17 @@ class Simulator:
             cuts = sorted(self.rng.integers(0, table.num_rows + 1, int(self.rng.integers(0, 3))).tolist())
             for low, high in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
                 parts.append(pack(self.plan, number, iter(table.slice(low, high - low).to_batches())))
-        beats = pa.record_batch({"beat": [0], "run": [0], "changed": [self.changed]})
-        parts += [beat(self.plan, iter([beats]))] if self.changed else []
+        if self.changed or clock is not None:
+            seconds, run = (0, 0) if clock is None else (int(clock.seconds), clock.run)
+            beats = pa.record_batch({"beat": [seconds], "run": [run], "changed": [self.changed]})
+            parts.append(beat(self.plan, iter([beats])))
         by_label: dict[int, list[Packed]] = {}
         for number, part in enumerate(parts):
             for row in packed_rows(part):
                 by_label.setdefault(row.bucket, []).append(row._replace(part=number))
         return by_label
 
-    def _commit(self, states: dict[int, Stored], out: list[pa.RecordBatch]) -> None:
+    def _commit(self, states: dict[int, Stored], out: Made) -> None:
         assert self.plan is not None
         self.committed = states
         self.changed = False
@@ -173,73 +220,88 @@ class Simulator:
             name = row[LATE_COLUMN]
             self.late[name, row[f"{name}_id"]] += 1
 
-    def _judge(self, tables: Tables) -> None:
-        """What the definition makes of the batch: which of its rows are late, and how far time comes."""
+    def _assert_same(self, one: Made, other: Made) -> None:
+        """Two attempts hand out the same; results that must be exact are compared at the end."""
+        assert self.plan is not None
+        if one is not other and (self.plan.query.overload or self.plan.query.memory):
+            names = self.plan.query.names
+            assert sum(map(_ids_of(names), one), Counter()) == sum(map(_ids_of(names), other), Counter())
+
+    def _note_let_in(self, tables: Tables, out: Made) -> None:
+        """Which rows of a batch are stored, each in all of its cells, or have joined before they expired."""
+        stored: dict[str, Counter[int]] = {name: Counter() for name in tables}
+        for state, meta in zip(self.committed.values(), self.metas().values(), strict=True):
+            for name, chunks in meta.by_input().items():
+                for chunk in chunks if name in stored else ():
+                    stored[name].update(blobs.decode(state.chunks[chunk.number])["id"].to_pylist())
         assert self.plan is not None
         for name, table in tables.items():
-            late = [self.watermark is not None and t is not None and t < self.watermark for t in _us(table)]
-            joined = [table[c].to_pylist() for c in self.plan.query.graph.columns(name)]
-            keyed = [None not in key for key in zip(*joined, strict=True)] if joined else [True] * len(late)
-            ids = zip(table["id"].to_pylist(), late, keyed, strict=True)
-            self.wanted_late.update((name, i) for i, was, joins in ids if was and joins)
-            self.accepted[name].append(table.filter(pa.array([not was for was in late], pa.bool_())))
-            seen = [t for t in (*_us(table), self.newest[name]) if t is not None]
-            self.newest[name] = max(seen, default=None)
-        known = [t - s.lateness_us for s in self.plan.query.streams if (t := self.newest[s.name]) is not None]
-        if len(known) == len(self.newest):
-            self.watermark = max(min(known), self.watermark if self.watermark is not None else min(known))
+            here = stored[name].keys() & set(table["id"].to_pylist())
+            joined = (i for made in out for i in made[f"{name}_id"].to_pylist())
+            self.let_in[name] |= here.union(i for i in joined if i is not None)
+            if self.plan.resumed is None and not self.plan.grid.hot_keys:
+                assert all(stored[name][i] == self.plan.grid.copies(name) for i in here)
 
     # what must be
 
-    def wanted(self) -> Counter[Any]:
-        """Every epoch's results, by the definition."""
-        tables = {n: pa.concat_tables(ts) for n, ts in self.accepted.items()}
-        bags: Counter[Any] = Counter()
-        numbers = sorted(self.epochs)
-        for number, after in zip(numbers, [*numbers[1:], None], strict=True):
-            plan = self.epochs[number]
-            since, until = plan.epoch.since_us, None if after is None else self.epochs[after].epoch.since_us
-            results = expected(plan.query, tables)
-            times = zip(*(_us(results, f"{name}_t") for name in plan.query.names), strict=True)
-            oldest = [min(t) for t in times]
-            owned = [(since is None or since <= t) and (until is None or t < until) for t in oldest]
-            bags += bag(results.filter(pa.array(owned, pa.bool_())))
-        return bags
+    def metas(self) -> dict[int, Meta]:
+        """The small values of all buckets, by label."""
+        return {label: Meta.decode(s.meta) for label, s in self.committed.items() if s.meta is not None}
 
-    def check(self) -> None:
-        """Nothing missing, nothing doubled, late rows once each."""
-        got: Counter[Any] = Counter()
-        for table in self.found:
-            got += bag(table)
-        wanted = self.wanted()
-        missing, doubled = wanted - got, got - wanted
-        assert got == wanted, (
-            f"missing {missing.total()}, doubled or wrong {doubled.total()} of {wanted.total()}: "
-            f"{list(missing)[:2]} {list(doubled)[:2]}"
-        )
-        assert self.late == self.wanted_late, (self.late - self.wanted_late, self.wanted_late - self.late)
-
-    def check_forgotten(self, query: bd.JoinQuery, layout: Layout, last: Tables) -> None:
-        """Once time has moved on only the last rows are stored, and after a start one epoch lives."""
-        for _ in range(2):
-            self.start(query, layout.cells, layout)
-            self.batch(last)
+    def check(self, *, exact: bool = True, input_shed: bool = False) -> None:
+        """Nothing missing, nothing doubled, late rows once each; under overload nothing wrong."""
         assert self.plan is not None
-        assert self.committed.keys() == set(self.plan.labels)
-        assert len(self.plan.live) == 1
-        for name, rows in self.rows().items():
-            if name in self.schemas:
-                assert rows <= 2 * layout.cells * last[name].num_rows, (name, rows)
+        names = self.plan.query.names
+        everything = [*self.found, *self.owed()]
+        for table in everything:
+            self._check_contents(table)
+        got = sum((_ids(names, table) for table in everything), Counter())
+        wanted = self.definition.results(self.let_in if input_shed else None)
+        missing, wrong = wanted - got, got - wanted
+        assert not wrong and not (exact and missing), (
+            f"missing {missing.total()}, doubled or wrong {wrong.total()} of {wanted.total()}: "
+            f"{list(missing)[:2]} {list(wrong)[:2]}"
+        )
+        wanted_late = self.definition.late
+        assert self.late == wanted_late, (self.late - wanted_late, wanted_late - self.late)
+        self._check_counts()
 
-    def rows(self) -> dict[str, int]:
-        """How many rows are stored, by stream."""
-        metas = [Meta.decode(s.meta) for s in self.committed.values() if s.meta is not None]
-        rows: Counter[str] = Counter()
+    def _check_contents(self, table: pa.Table) -> None:
+        """Every result has the columns of its rows."""
+        for name, columns in self.definition.accepted.items():
+            at = {number: i for i, number in enumerate(columns["id"])}
+            places = [at[i] for i in table[f"{name}_id"].to_pylist()]
+            for column in (c for c in ("k", "m", "n", "t") if c in columns):
+                values = table[f"{name}_{column}"]
+                values = values.cast(pa.int64()).to_pylist()
+                assert values == [columns[column][p] for p in places], (name, column)
+
+    def _check_counts(self) -> None:
+        """Every row is counted once, whatever cells and epochs it went to."""
+        counts: dict[str, Counter[str]] = {name: Counter() for name in self.schemas}
+        metas = self.metas().values()
         for meta in metas:
-            rows.update({n: sum(c.live_rows for c in chunks) for n, chunks in meta.by_input().items()})
-        return dict(rows)
+            for name, of_stream in meta.numbers["streams"].items():
+                counts[name].update({c: of_stream["counters"].get(c, 0) for c in COUNTED})
+        for name, wanted in self.definition.counts.items():
+            assert +counts[name] == +wanted, (name, counts[name], wanted)
+        results = sum(meta.numbers["results"] for meta in metas)
+        assert results == sum(table.num_rows for table in self.found)
+
+    def held(self) -> dict[tuple[int, str], int]:
+        """How many rows are stored, by bucket and stream or intermediate."""
+        rows: Counter[tuple[int, str]] = Counter()
+        for label, meta in self.metas().items():
+            for name, chunks in meta.by_input().items():
+                rows[bucket_of(label), name] += sum(c.live_rows for c in chunks)
+            for name, pieces in cold_pieces(meta).items():
+                rows[bucket_of(label), name] += sum(p.rows for p in pieces)
+        return dict(+rows)
 
 
-def _us(table: pa.Table, column: str = "t") -> list[int | None]:
-    values: list[int | None] = table[column].cast(pa.int64()).to_pylist()
-    return values
+def _ids(names: Sequence[str], table: pa.Table | pa.RecordBatch) -> Bag:
+    return Counter(zip(*(table[f"{name}_id"].to_pylist() for name in names), strict=True))
+
+
+def _ids_of(names: Sequence[str]) -> Any:
+    return lambda table: _ids(names, table)

@@ -14,6 +14,7 @@ from braided.query.layout import choose
 from braided.spark import epochs
 from braided.spark.plan import JoinPlan
 from braided.spark.sources.heartbeat import BeatReader
+from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
 from tests.spark.simulator import Simulator
 
@@ -130,3 +131,64 @@ def test_a_row_from_the_future_is_warned_of() -> None:
     far = epochs.resume(plan(query("20 us")), metas(simulator))
     assert "a row from the future has pushed it there" in epochs.far_ahead(far)
     assert "1970-01-13" in epochs.explained(far)[-1]
+
+
+def promised(window: str, memory: bd.Memory | None = None) -> bd.JoinQuery:
+    streams = [bd.Stream(n, "k", time="t", window=window, lateness="2 us", unique=n == "a") for n in "ab"]
+    return bd.JoinQuery(streams, memory=memory)
+
+
+def keyed(keys: range, time: int) -> pa.Table:
+    return pa.table({"k": keys, "id": keys, "t": [time] * len(keys)}).cast(SCHEMA)
+
+
+@pytest.mark.parametrize("memory", [None, bd.Memory(4096, defer=False, groups=4, disk_rate=3e5)])
+def test_an_old_epoch_does_not_store_what_it_is_only_told_for_promises(memory: bd.Memory | None) -> None:
+    """All epochs see the rows of streams that promise something. The old one stored them as well; with a
+    memory budget they were on disk when it should have gone, so it never went."""
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("ab", SCHEMA), calm=True)
+    simulator.start(promised("10 us", memory), 2)
+    simulator.batch({n: keyed(range(100), 5) for n in "ab"})
+    simulator.start(promised("5 us", memory), 2)
+    for i in (1, 2):
+        simulator.batch({n: keyed(range(100 * i, 100 * i + 100), 1000 * i) for n in "ab"})
+    old = [meta for meta in simulator.metas().values() if meta.epoch == 0]
+    assert old
+    assert all(not meta.by_input().get("a") and not cold_pieces(meta) for meta in old)
+    simulator.start(promised("5 us", memory), 2)
+    assert simulator.plan is not None
+    assert len(simulator.plan.live) == 1
+    simulator.check()
+
+
+def test_copies_that_a_budget_leaves_out_are_not_counted_as_own_rows() -> None:
+    """Of a row that goes to both epochs one bucket counts. After some were cut, the number of copies among
+    them was still that of before: the sketch of heavy keys had fewer than no rows, and the batch failed."""
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("ab", SCHEMA), calm=True)
+    overload = bd.Overload(6, state_rows=8)
+    simulator.start(query("40 us", overload=overload), 1)
+    simulator.batch({n: rows(*range(20)) for n in "ab"})
+    simulator.start(query("45 us", overload=overload), 1)
+    for since in (70, 66, 68):
+        simulator.batch({n: rows(*range(since, since + 20)) for n in "ab"})
+    simulator.check(exact=False)
+
+
+def test_rows_that_wait_are_joined_though_a_start_with_less_lateness_has_passed_them() -> None:
+    """They were taken for rows that had been joined before, and what they meet was forgotten at once."""
+
+    def counting(lateness: str) -> bd.JoinQuery:
+        windows: dict[str, Any] = {"a": bd.CountWindow(2), "b": "20 us"}
+        return bd.JoinQuery(
+            [bd.Stream(n, "k", time="t", window=w, lateness=lateness) for n, w in windows.items()]
+        )
+
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("ab", SCHEMA), calm=True)
+    simulator.start(counting("10 us"), 2)
+    simulator.batch({"a": rows(35, 40), "b": rows(15, 40)})  # the watermark is 30
+    assert not simulator.found
+    simulator.start(counting("0 us"), 2)  # and now 40
+    simulator.batch({"a": rows(50), "b": rows(50)})
+    found = {(r["a_id"], r["b_id"]) for r in simulator.found[-1].to_pylist()}
+    assert found == {(35, 15), (35, 40), (40, 40)}
+    simulator.check()

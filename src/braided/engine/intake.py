@@ -65,9 +65,19 @@ class Arrival:
         return 0 if self.late is None else int(self.late.num_rows)
 
     @property
+    def own_rows(self) -> int:
+        """Rows that are counted here; copies come behind them."""
+        return len(self.rows) - self.copied_rows
+
+    @property
     def offered_rows(self) -> int:
         """Rows that could have joined."""
         return len(self.rows) + self.shed_rows
+
+    def pick(self, chosen: Bools, **changes: Any) -> Arrival:
+        """Return the arrival with some of its rows."""
+        copied = int(chosen[self.own_rows :].sum())
+        return replace(self, rows=self.rows.pick(chosen), copied_rows=copied, **changes)
 
 
 @dataclass

@@ -16,7 +16,7 @@ import logging
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
 from braided.spark.epochs import explained, far_ahead, fingerprint, resume, until_us
-from braided.spark.plan import JoinPlan
+from braided.spark.plan import JoinPlan, Resumed
 from braided.spark.sources.heartbeat import MARK, check_planned
 from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import cold_pieces
@@ -205,13 +205,19 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
     meta = next(iter(metas.values()), None)
     if meta is None or not meta.finishing:
         raise InvalidValue(f"{checkpoint!r} owes nothing: results wait only with bd.Memory(..., defer=True)")
-    plan = JoinPlan.from_dict(meta.finishing)
+    plan = finishing_plan(meta)
     numbered = _variable(spark, checkpoint, operator, "chunks").select(
         "key.bucket", "user_map_value.data", "user_map_key.number"
     )
     small = _variable(spark, checkpoint, operator, "meta").select("key.bucket", "value.data", F.lit(META))
     blobs = numbered.union(small).groupBy("bucket").applyInArrow(_owed, from_arrow_schema(schema(Emitted)))
     return blobs.mapInArrow(unpack, from_arrow_schema(plan.schema))
+
+
+def finishing_plan(meta: Meta) -> JoinPlan:
+    """The plan by which a bucket hands out what it owes: its own, whatever its layout and its epoch are."""
+    resumed = Resumed(meta.checkpoint, meta.epochs, tuple(meta.newest_us.values()))
+    return replace(JoinPlan.from_dict(meta.finishing), resumed=resumed)
 
 
 def _owed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -224,8 +230,7 @@ def _owed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 bucket = bucket_of(label.as_py())
                 state.put(number.as_py(), data.as_buffer())
         meta = Meta.decode(state.get(META) or b"{}")
-        plan = JoinPlan.from_dict(meta.finishing) if meta.finishing else None
-        for blob in Bucket(plan, bucket, state).owed() if plan is not None else ():
+        for blob in Bucket(finishing_plan(meta), bucket, state).owed() if meta.finishing else ():
             yield to_arrow([Emitted(blob)])
 
 

@@ -76,7 +76,7 @@ def observed(
     for layout, arrival, sample in zip(plan.layouts, arrivals, sampled, strict=True):
         name = layout.stream.name
         before = heavy.get(name, {"rows": 0.0, "keys": {}})
-        own = 0 if arrival is None else len(arrival.rows) - arrival.copied_rows
+        own = 0 if arrival is None else arrival.own_rows
         rows = _FADING * before["rows"] + own
         keys = {h: [_FADING * count, text] for h, (count, text) in before["keys"].items()}
         for hash_, place, count in zip(*sample, strict=True) if sample is not None else ():

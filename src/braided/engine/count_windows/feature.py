@@ -4,6 +4,9 @@ Whether a row is inside a count window at `now` can change as long as rows with 
 come. So rows are joined only once the watermark has passed them, in order of time: then every row
 that matters for a combination is already known, and the combination is right or wrong for good.
 
+A start with less lateness lifts the watermark beyond rows that still wait. They are joined in the next batch,
+so until then nothing expires that they may meet.
+
 Rows wait in pieces, the smaller behind the larger, so that a row is copied few times however small the
 batches are. A stream's pieces are never changed: a failed batch goes back to those from before it.
 """
@@ -11,13 +14,15 @@ batches are. A stream's pieces are never changed: a failed batch goes back to th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from braided.engine.features import Feature, Host, Numbers, Step
 from braided.engine.sides.side import Rows, concat_rows
 from braided.engine.state import EngineState, Held, rows_of
+from braided.engine.watermark import NONE_US
+from braided.query.plan_tree import Plan
 
 
 class CountWindows(Feature):
@@ -29,6 +34,11 @@ class CountWindows(Feature):
         super().__init__(host)
         self._waiting: list[list[Rows]] = [[] for _ in host.query.streams]
         self._before = self._waiting
+        self._settled_us = NONE_US  # rows before this time have been joined
+
+    def retains(self) -> Collection[Plan]:
+        """Rows that wait, though the watermark has passed them, may meet any."""
+        return self.host.query.names if self.host.watermark.us > self._settled_us else ()
 
     def enter(self, step: Step) -> None:
         """Store what the new watermark has passed, in order of time."""
@@ -37,15 +47,20 @@ class CountWindows(Feature):
             if (rows := step.arriving.get(name)) is not None:
                 step.arriving[name] = self._settled(i, [rows], step.later.us)
 
+    def commit(self, step: Step) -> None:
+        """What the watermark has passed has been joined."""
+        self._settled_us = step.later.us
+
     def undo(self) -> None:
         """Let the same rows wait again."""
         self._waiting = self._before
 
     def refill(self, stream: int, pieces: Sequence[Rows]) -> Sequence[Rows]:
-        """Saved rows wait, or have been settled; the watermark tells them apart."""
-        intake = self.host.streams[stream]
+        """Saved rows wait, or have been settled; the watermark as it was saved tells them apart."""
+        intake, watermark = self.host.streams[stream], self.host.watermark
         assert intake is not None
-        return [self._settled(stream, pieces or [intake.empty().rows], self.host.watermark.us)]
+        self._settled_us = watermark.us if watermark.ended else watermark.floor_us
+        return [self._settled(stream, pieces or [intake.empty().rows], self._settled_us)]
 
     def save(self, state: EngineState) -> None:
         """Rows that wait are saved with those of their side."""

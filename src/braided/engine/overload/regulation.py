@@ -23,7 +23,6 @@ it have been removed yet or not.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -173,7 +172,7 @@ def _above(arrival: Arrival, floor_us: int) -> Arrival:
     """The arrival without rows that are older than what may be stored."""
     if floor_us == BOTTOMLESS_US or (above := arrival.rows.times >= floor_us).all():
         return arrival
-    return dataclasses.replace(arrival, rows=arrival.rows.pick(above), cut_rows=int((~above).sum()))
+    return arrival.pick(above, cut_rows=int((~above).sum()))
 
 
 def _draws(arrival: Arrival, stream: int, batch: int, seed: int) -> Int64s:
@@ -196,7 +195,7 @@ def _only(arrival: Arrival, draws: Int64s, quota: int) -> Arrival:
     if quota >= len(rows):
         return arrival
     let_in = _smallest(rows, draws, quota) if quota else np.zeros(len(rows), np.bool_)
-    return dataclasses.replace(arrival, rows=rows.pick(let_in), shed_rows=len(rows) - quota)
+    return arrival.pick(let_in, shed_rows=len(rows) - quota)
 
 
 def _part(arrival: Arrival, draws: Int64s, share: float) -> Arrival:
@@ -204,9 +203,7 @@ def _part(arrival: Arrival, draws: Int64s, share: float) -> Arrival:
     if share >= 1 or not len(draws):
         return arrival
     chosen: Bools = draws.view(np.uint64) < np.uint64(share * (1 << 64))
-    own = len(draws) - arrival.copied_rows
-    shed, copied = own - int(chosen[:own].sum()), int(chosen[own:].sum())
-    return dataclasses.replace(arrival, rows=arrival.rows.pick(chosen), shed_rows=shed, copied_rows=copied)
+    return arrival.pick(chosen, shed_rows=int((~chosen[: arrival.own_rows]).sum()))
 
 
 def _smallest(rows: Rows, draws: Int64s, quota: int) -> Bools:

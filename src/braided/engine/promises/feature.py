@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.fields import load_fields, save_fields
+from braided.engine.intake import Arrival
 from braided.engine.kernels import closing
 from braided.engine.promises.ledger import Ledger, put_keys
 from braided.engine.sides.keys import Keys, concat_keys
@@ -77,11 +78,11 @@ class Promises(Feature):
         return unlearn
 
     def admit(self, arrivals: Arrivals, share: Any, cores: int) -> Arrivals:
-        """Look for rows that break a promise."""
+        """Look for rows that break a promise; those that no result of this engine has only tell of keys."""
         if self.ledger is None:
             return arrivals
         return [
-            self.ledger.check(i, arrival, intake) if arrival and intake else arrival
+            self._within_reach(self.ledger.check(i, arrival, intake)) if arrival and intake else arrival
             for i, (arrival, intake) in enumerate(zip(arrivals, self.host.streams, strict=True))
         ]
 
@@ -141,6 +142,13 @@ class Promises(Feature):
                 of_stream["closed_keys"] = self.ledger.closed[i].count
 
     # parts of the above
+
+    def _within_reach(self, arrival: Arrival) -> Arrival:
+        """Leave out rows that are too old or too new for the results that are found here."""
+        if self.host.site.owns is None or not len(arrival.rows):
+            return arrival
+        (since_us, until_us), times = self.host.site.owns, arrival.rows.times
+        return arrival.pick((times >= since_us) & (times - self.host.query.bounds.span_us < until_us))
 
     def _close(self, ledger: Ledger, arrivals: Arrivals) -> tuple[list[Keys], list[Keys]]:
         """What a batch closes: keys to settle now, and later."""

@@ -74,8 +74,7 @@ class Ledger:
             if self._query.tuning.on_violation == "raise":
                 raise _broken_promise(stream, self.closed[i], self.keys, arrival.rows, int(broken.argmax()))
             first &= ~broken
-            rows = arrival.rows.pick(~broken)
-            arrival = dataclasses.replace(arrival, rows=rows, violations=int(broken.sum()))
+            arrival = arrival.pick(~broken, violations=int(broken[: arrival.own_rows].sum()))
         return dataclasses.replace(arrival, keys=keys.pick(first))
 
     def is_closed(self, i: int, keys: Keys) -> Bools:

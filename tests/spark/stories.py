@@ -1,0 +1,290 @@
+"""The choices of a random history: what is joined, how that changes while it runs, and what comes in.
+
+Every choice is one that the product allows; what it refuses is not drawn. Streams keep what they promise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import braided as bd
+from braided.engine.operators.layout import key_format_of
+from braided.query.layout import HotKey, Layout, choose, dimensions_of
+from braided.spark.plan import JoinPlan
+from braided.testing.samples.plans import random_plan
+from tests.spark.definition import WHERE
+
+ONE_KEY, NO_KEY = "one key", "no key"
+GRAPHS: list[Any] = [
+    [("s0.k", "s1.k"), ("s1.m", "s2.m")],
+    [("s0.k", "s1.k"), ("s0.m", "s2.m")],
+    [("s0.k", "s1.k"), ("s1.m", "s2.m"), ("s2.k", "s0.m")],
+    [("s0.k", "s1.k"), ("s1.m", "s2.m"), ("s2.k", "s3.k")],
+    [("s0.k", "s1.k"), ("s0.m", "s1.m"), ("s1.k", "s2.k")],
+    [("s0.k", "s1.k"), ("s1.m", "s2.m"), ("s2.m", "s3.m"), ("s1.k", "s4.k")],
+    NO_KEY,
+]  # fmt: skip
+UPWARD = ("unique", "punctuated", "range", "ordered", "clustered", "unique-punctuated", "any")
+DOWNWARD = ("unique", "punctuated", "descending", "clustered", "unique-punctuated", "any")
+MOST_ROWS = {2: 9, 3: 8, 4: 6, 5: 4, 6: 4}  # of a stream in a batch
+PROBES: tuple[Any, ...] = ("jaqpot", "greedy-path", "dp-knapsack", "best-halfjoin", "equal-best")
+SHARES: tuple[Any, ...] = ("equal", "proportional", "inverse", "random")
+SPLITS: tuple[Any, ...] = ("max-slow", "max-fast", "proportional", "inverse", "equal")
+
+
+class Story:
+    """One history's choices; what never changes is chosen at once."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.graph: Any = ONE_KEY if rng.random() < 0.6 else GRAPHS[int(rng.integers(len(GRAPHS)))]
+        self.names = [f"s{i}" for i in range(self._streams())]
+        self.windows = str(rng.choice(["time"] * 14 + ["unbounded", "mixed", "count", "count"]))
+        if self.windows == "count" and self.graph != ONE_KEY:
+            self.windows = "time"
+        if self.windows != "time":
+            self.names = self.names[:3] if self.graph == ONE_KEY else self.names
+        self.within = self.windows in ("mixed", "count") and rng.random() < 0.6  # so that all is bounded
+        self.budget = self._budget()
+        self.ample = self.budget.startswith("overload") and rng.random() < 0.4
+        self.idles = rng.random() < 0.25
+        self.beats = self.idles or self.budget == "defer" or rng.random() < 0.1
+        self.promises = ["any"] * len(self.names)
+        self.downward = rng.random() < 0.3
+        if self.graph == ONE_KEY and rng.random() < (0.7 if self.windows == "unbounded" else 0.3):
+            kinds = DOWNWARD if self.downward else UPWARD
+            self.promises = rng.choice(kinds, len(self.names)).tolist()
+        self.groups = int(rng.choice([4, 16]))
+        self.flush: Any = str(rng.choice(["adaptive-global", "state-spill", "hash-merge"]))
+        self.tuning = bd.Tuning(
+            expiry=rng.choice(["active", "lazy"]), purge=rng.choice(["immediate", "batch"]),
+            index=rng.choice(["auto", "scan"]) if self.windows != "count" else "auto",
+        )  # fmt: skip
+        self.next_id = 0
+        self.base, self.used = 0, {name: set[int]() for name in self.names}
+        self.lowest = dict.fromkeys(self.names, 0)  # keys of ordered streams go up
+
+    def _streams(self) -> int:
+        if self.graph == NO_KEY:
+            return 2
+        if self.graph == ONE_KEY:
+            return int(self.rng.choice([2, 2, 3, 3, 3, 4, 4, 5, 6]))
+        return 1 + max(int(text[1]) for pair in self.graph for text in pair)
+
+    def _budget(self) -> str:
+        drawn = str(self.rng.choice([""] * 5 + ["memory"] * 2 + ["defer", "overload", "overload-input"]))
+        if self.windows == "count":
+            return "overload" if drawn == "overload" else ""
+        if self.graph == NO_KEY and drawn in ("memory", "defer"):
+            return ""
+        return drawn
+
+    @property
+    def promising(self) -> bool:
+        return any(kind != "any" for kind in self.promises)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the query may change in a way that needs an epoch."""
+        return self.windows == "time" or self.within
+
+    # the query
+
+    def query(self) -> bd.JoinQuery:
+        rng = self.rng
+        memory, overload = None, None
+        if self.budget in ("memory", "defer"):
+            defer = self.budget == "defer" and rng.random() < 0.9
+            memory = bd.Memory(
+                int(rng.choice([4096, 5000, 1 << 20])), defer=defer, groups=self.groups, disk_rate=3e5,
+                interval="1 millisecond", flush=self.flush,
+            )  # fmt: skip
+        elif self.budget:
+            overload = self.overload()
+        return bd.JoinQuery(
+            [self.stream(i, name) for i, name in enumerate(self.names)],
+            None if isinstance(self.graph, str) else self.graph,
+            within=self.bounds(),
+            where=str(rng.choice(list(WHERE))) if self.graph == NO_KEY or rng.random() < 0.2 else None,
+            plan=self.plan(),
+            tuning=self.tuning,
+            memory=memory,
+            overload=overload,
+        )
+
+    def stream(self, number: int, name: str) -> bd.Stream:
+        rng, kind = self.rng, self.promises[number]
+        window: Any = f"{rng.choice([0, 3, 9, 20])} us"
+        if self.windows == "unbounded" or (self.windows == "mixed" and number == 0):
+            window = "unbounded"
+        elif self.windows == "count" and number in (0, 2):
+            window = bd.CountWindow(int(rng.integers(1, 5)))
+        punctuation: Any = bd.RangePunctuation("p", "upto") if kind == "range" else None
+        arrival: Any = kind if kind in ("clustered", "ordered", "descending") else "any"
+        return bd.Stream(
+            name, "k" if self.graph == ONE_KEY else None, time="t", window=window,
+            lateness=f"{rng.choice([0, 5, 15])} us", unique=kind.startswith("unique"), arrival=arrival,
+            punctuation="p" if kind.endswith("punctuated") else punctuation,
+            idle_after=f"{rng.choice([2, 5])} seconds" if self.idles and rng.random() < 0.6 else None,
+        )  # fmt: skip
+
+    def bounds(self) -> Any:
+        rng = self.rng
+        if self.within:
+            return {("s0", name): f"{rng.choice([5, 12])} us" for name in self.names[1:]}
+        if self.windows == "time" and rng.random() < 0.15:
+            return {("s0", "s1"): ("-3 us", f"{rng.choice([0, 8])} us")}
+        return None
+
+    def plan(self) -> Any:
+        if self.windows == "count":
+            return "mjoin"
+        if self.graph == ONE_KEY and self.rng.random() < 0.4:
+            return random_plan(self.rng, len(self.names), width=int(self.rng.choice([2, 2, 3])))
+        return str(self.rng.choice(["mjoin", "linear"]))
+
+    def overload(self) -> bd.Overload:
+        """A budget; if it is ample it is never short."""
+        rng, counts = self.rng, self.windows == "count"
+        probes = 10**6 if self.ample else int(rng.choice([3, 9, 20]))
+        rows = None if counts or rng.random() < 0.6 else 10**6 if self.ample else int(rng.choice([8, 40]))
+        split: Any = str(rng.choice(SPLITS))
+        if self.budget == "overload-input":
+            share: Any = str(rng.choice(SHARES))
+            return bd.Overload(probes, shed="input", allocation=share, window_split=split)
+        allocation: Any = str(rng.choice(PROBES))
+        return bd.Overload(probes, allocation=allocation, state_rows=rows, window_split=split)
+
+    def changed(self, query: bd.JoinQuery) -> bd.JoinQuery:
+        """The query as it may be after a restart."""
+        rng, other = self.rng, self.query()
+        kept = {} if self.budget not in ("memory", "defer") else {"plan": query.plan}
+        if not self.bounded or rng.random() < 0.3:  # without an epoch
+            streams = [
+                dataclasses.replace(s, window=old.window)
+                for s, old in zip(other.streams, query.streams, strict=True)
+            ]
+            return dataclasses.replace(other, streams=streams, within=query.within, where=query.where, **kept)
+        if rng.random() < 0.6:
+            return dataclasses.replace(other, **{"plan": query.plan, **kept})
+        return query
+
+    def layout(self, query: bd.JoinQuery, schemas: dict[str, pa.Schema]) -> Layout:
+        rng = self.rng
+        buckets = int(rng.choice([1, 2, 2, 4, 4, 8]))
+        layout = choose(query, buckets, {n: float(rng.integers(1, 9)) for n in query.names})
+        fat = [s.name for s in query.streams if not s.promises and s.count_window is None]
+        if self.graph == ONE_KEY and buckets > 1 and fat and rng.random() < 0.5:
+            plan = JoinPlan(query, tuple(schemas[n] for n in query.names), buckets, "flag")
+            keys = key_format_of(dimensions_of(query)[0].key, plan.layouts)
+            hashes = keys.hashes([pa.array([self.key(self.base), self.key(self.base + 1)])], 2).tolist()
+            hot = [HotKey(h, str(rng.choice(fat)), int(rng.integers(2, buckets + 1))) for h in hashes]
+            layout = dataclasses.replace(layout, hot_keys=tuple(hot[: int(rng.integers(1, 3))]))
+        return layout
+
+    # what comes in
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        return {name: self.made(name, [], [], []).schema for name in self.names}
+
+    def key(self, number: int) -> int:
+        """Numbers go up; keys do so, or down."""
+        return 1000 - number if self.downward else number
+
+    def tables(self, now: int, silent: set[str]) -> dict[str, pa.Table]:
+        """A batch; from time to time keys move on."""
+        if self.promising or self.windows == "unbounded":
+            self.base += int(self.rng.choice([0, 0, 1, 2]))
+        return {
+            name: self.table(name, now)
+            for name in self.names
+            if name not in silent and self.rng.random() < 0.9
+        }
+
+    def table(self, name: str, now: int) -> pa.Table:
+        rng, kind = self.rng, self.promises[self.names.index(name)]
+        open_keys = [k for k in range(self.base, self.base + 4) if self._may_come(name, k)]
+        rows = int(rng.integers(0, MOST_ROWS[len(self.names)])) if open_keys else 0
+        unique = kind.startswith("unique")
+        chosen: list[int] = (
+            rng.choice(open_keys, min(rows, len(open_keys)) if unique else rows, not unique).tolist()
+            if rows
+            else []
+        )
+        if unique:
+            self.used[name] |= set(chosen)
+        if kind in ("ordered", "descending", "clustered"):
+            self.lowest[name] = max([self.lowest[name], *chosen])
+        times = np.maximum(now + rng.integers(-25, 12, len(chosen)), 0)
+        return self.made(name, chosen, times.tolist(), self._closed(name, kind), nulls=True)
+
+    def _may_come(self, name: str, key: int) -> bool:
+        return key >= self.lowest[name] and key not in self.used[name]
+
+    def _closed(self, name: str, kind: str) -> list[int]:
+        """Keys that a batch closes: the next ones keep to it."""
+        rng = self.rng
+        if kind == "range" and rng.random() < 0.5:
+            upto = int(rng.integers(self.base - 2, self.base + 2))
+            self.lowest[name] = max(self.lowest[name], upto + 1)
+            return [upto]
+        if not kind.endswith("punctuated"):
+            return []
+        closed = [k for k in range(max(0, self.base - 2), self.base + 4) if rng.random() < 0.2]
+        self.used[name] |= set(closed)
+        return closed
+
+    def made(
+        self, name: str, numbers: list[int], times: list[int], closed: list[int], *, nulls: bool = False
+    ) -> pa.Table:
+        """A table of rows with these keys, and punctuations."""
+        rng, kind, rows = self.rng, self.promises[self.names.index(name)], len(numbers)
+        ids = list(range(self.next_id, self.next_id + rows))
+        self.next_id += rows
+        table = pa.table(
+            {
+                "k": pa.array(
+                    [self.key(n) for n in numbers], pa.int64(), mask=rng.random(rows) < 0.05 * nulls
+                ),
+                "m": pa.array(rng.integers(0, 3, rows), pa.int64(), mask=rng.random(rows) < 0.05 * nulls),
+                "n": pa.array(rng.integers(0, 9, rows), pa.int64()),
+                "id": pa.array(ids, pa.int64()),
+                "t": pa.array(times, pa.int64(), mask=rng.random(rows) < 0.03 * nulls).cast(
+                    pa.timestamp("us")
+                ),
+            }
+        )
+        if rows > 1 and nulls and not self.promising and not self.budget and rng.random() < 0.1:
+            table = pa.concat_tables([table, table.slice(0, 1)])  # a row twice
+        if kind != "range" and not kind.endswith("punctuated"):
+            return table
+        keys = [self.key(n) for n in closed]
+        flagged = {"k": keys, "p": [True] * len(keys)} | ({"upto": keys} if kind == "range" else {})
+        table = table.append_column("p", pa.array([False] * table.num_rows, pa.bool_()))
+        if kind == "range":
+            table = table.append_column("upto", pa.nulls(table.num_rows, pa.int64()))
+        ends = pa.table(
+            {f.name: pa.array(flagged.get(f.name, [None] * len(keys)), f.type) for f in table.schema}
+        )
+        return pa.concat_tables([table, ends])
+
+    def last(self, now: int) -> dict[str, pa.Table]:
+        """A row of each stream, with a key that nobody had."""
+        self.base += 10
+        for name in self.names:
+            self.lowest[name] = max(self.lowest[name], self.base)
+            self.used[name].add(self.base)
+        return {name: self.made(name, [self.base], [now], []) for name in self.names}
+
+    def ends(self) -> dict[str, pa.Table]:
+        """Punctuations of all keys, of the streams that have any."""
+        closing = {n: kind for n, kind in zip(self.names, self.promises, strict=True)}
+        keys = list(range(self.base + 20))
+        return {
+            n: self.made(n, [], [], keys) for n, kind in closing.items() if kind == "range" or "punct" in kind
+        }

@@ -1,0 +1,64 @@
+"""What a checkpoint owes when nothing more arrives, without Spark: from grids, hot keys and every epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import braided as bd
+from braided.engine.operators.layout import key_format_of
+from braided.query.layout import HotKey, Layout, choose
+from braided.spark.plan import JoinPlan
+from tests.spark.simulator import Simulator
+
+SCHEMA = pa.schema([(c, pa.int64()) for c in ("k", "m", "id")] + [("t", pa.timestamp("us"))])
+NAMES = ("a", "b", "c")
+
+
+def query(window: str = "500 us", on: Any = None) -> bd.JoinQuery:
+    key = "k" if on is None else None
+    streams = [bd.Stream(n, key, time="t", window=window, lateness="5 us") for n in NAMES]
+    return bd.JoinQuery(streams, on, memory=bd.Memory(4096, defer=True, groups=4, disk_rate=3e5))
+
+
+def tables(rng: np.random.Generator, since: int, rows: int = 60) -> dict[str, pa.Table]:
+    return {
+        name: pa.table(
+            {
+                "k": rng.integers(0, 20, rows), "m": rng.integers(0, 20, rows),
+                "id": np.arange(rows) + 1000 * since, "t": since + rng.integers(0, 50, rows),
+            }
+        ).cast(SCHEMA)
+        for name in NAMES
+    }  # fmt: skip
+
+
+def spread(asked: bd.JoinQuery) -> Layout:
+    layout = choose(asked, 4)
+    plan = JoinPlan(asked, (SCHEMA,) * 3, 4, "flag", layout=layout)
+    (hash_,) = key_format_of(layout.dimensions[0].key, plan.layouts).hashes([pa.array([3])], 1).tolist()
+    return dataclasses.replace(layout, hot_keys=(HotKey(hash_, "a", 3),))
+
+
+@pytest.mark.parametrize("what", ["a grid", "hot keys", "epochs"])
+def test_what_is_owed_comes_out_whatever_the_layout_and_epoch(what: str) -> None:
+    """`finish` asked whether the state was that of a first start with the default layout, and refused."""
+    rng = np.random.default_rng(1)
+    asked = query(on=[("a.k", "b.k"), ("b.m", "c.m")]) if what == "a grid" else query()
+    layout = spread(asked) if what == "hot keys" else choose(asked, 4, {"a": 1, "b": 1, "c": 99})
+    simulator = Simulator(rng, dict.fromkeys(NAMES, SCHEMA), calm=True)
+    simulator.start(asked, 4, layout)
+    for since in (1, 40):
+        simulator.batch(tables(rng, since))
+    if what == "epochs":
+        simulator.start(query("300 us"), 4)
+        for since in (80, 700):
+            simulator.batch(tables(rng, since))
+        assert simulator.plan is not None
+        assert len(simulator.plan.live) == 2
+    assert sum(table.num_rows for table in simulator.owed()) > 0
+    simulator.check()
