@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from datetime import timedelta
 from fractions import Fraction
@@ -60,6 +61,7 @@ def to_text(us: int) -> str:
     return f"{us // unit_us} {unit}{'' if abs(us) == unit_us else 's'}"
 
 
+@functools.lru_cache(maxsize=1024)
 def _parse(text: str, owner: str) -> int:
     body = text.strip().lower()
     sign, body = (-1 if body.startswith("-") else 1), body.removeprefix("-")

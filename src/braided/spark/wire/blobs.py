@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from braided.spark.plan import BLOB_BYTES
 
-# blobs are small, and to hand one to a thread and back takes longer than to compress it
+# blobs are small: to hand one to a thread and back takes longer than the work
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def encode(batch: pa.RecordBatch, *, compressed: bool = False) -> bytes:
@@ -27,7 +28,7 @@ def encoded(batch: pa.RecordBatch, *, compressed: bool = False) -> Iterator[byte
 
 def decode(blob: bytes | memoryview) -> pa.RecordBatch:
     """The record batch in an IPC stream."""
-    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+    with pa.ipc.open_stream(pa.py_buffer(blob), options=_READ) as reader:
         return reader.read_next_batch()
 
 
