@@ -13,7 +13,6 @@ import braided as bd
 from braided.query.layout import choose
 from braided.spark import epochs
 from braided.spark.plan import JoinPlan
-from braided.spark.sources.heartbeat import BeatReader
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
 from tests.spark.simulator import Simulator
@@ -100,16 +99,6 @@ def test_a_batch_that_another_query_planned_must_be_finished_first() -> None:
     with pytest.raises(bd.BraidedError, match="planned by another query"):
         epochs.resume(asked, stored, epochs.fingerprint(plan(query())))
     assert epochs.resume(asked, stored, epochs.fingerprint(asked)).epoch.number == 1
-
-
-def test_a_batch_is_not_repeated_by_another_query() -> None:
-    """Without resume a start does not look at what is pending; then the batch itself must fail."""
-    old, new = (BeatReader(planned, "0", beating=False) for planned in ("old", "new"))
-    before, end = old.initialOffset(), old.latestOffset()
-    assert old.partitions(before, end)[0].value == (0, 0, True)
-    with pytest.raises(bd.BraidedError, match="planned by another query"):
-        new.partitions(before, end)
-    assert new.partitions(end, new.latestOffset())[0].value == (0, 0, True)
 
 
 def test_a_key_that_has_become_hot_waits_for_a_batch_that_is_pending() -> None:

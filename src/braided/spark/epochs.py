@@ -33,7 +33,6 @@ from braided.query.join_query import JoinQuery
 from braided.query.layout import HotKey, Layout, choose, dimensions_of
 from braided.spark import hot_keys
 from braided.spark.plan import Epoch, JoinPlan, Resumed
-from braided.spark.sources.heartbeat import check_planned
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
 
@@ -85,8 +84,7 @@ def resume(
     if find_hot:
         as_it_was, plan = _with_hot_keys(plan, known, list(metas.values()))
         plan = as_it_was if planned == fingerprint(as_it_was) else plan
-    if planned is not None:
-        check_planned(planned, fingerprint(plan))
+    check_planned(plan, planned)
     newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
     watermark_us = latest.watermark_us
     live = [e for e in known if not _passed(e, known, list(metas.values()), watermark_us, plan.query)]
@@ -115,6 +113,15 @@ def _with_shares(plan: JoinPlan, last: Mapping[str, Any], metas: Sequence[Meta])
         rates = {name: float(seen.get(name, {}).get("rows_in", 0)) + 1 for name in plan.query.names}
         layout = dataclasses.replace(choose(plan.query, plan.buckets, rates), hot_keys=plan.grid.hot_keys)
     return dataclasses.replace(plan, layout=layout)
+
+
+def check_planned(plan: JoinPlan, planned: str | None) -> None:
+    """Raise if a batch that is logged and not committed was planned by another query."""
+    if planned is not None and planned != fingerprint(plan):
+        raise InvalidValue(
+            "the checkpoint's last batch was planned by another query and has not been finished; start the "
+            "query that planned it, with resume, until it is, then change it, or start a new checkpoint"
+        )
 
 
 def _with_hot_keys(
