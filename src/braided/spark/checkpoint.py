@@ -28,7 +28,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
-from braided.spark.epochs import explained, far_ahead, resume, until_us
+from braided.spark.epochs import check_planned, explained, far_ahead, resume, until_us
 from braided.spark.plan import JoinPlan
 from braided.spark.sources.heartbeat import MARK
 from braided.spark.storage.bucket_state import check_same_query
@@ -130,10 +130,12 @@ def _epoch(
 
 
 def check_checkpoint(plan: JoinPlan, checkpoint: str, spark: SparkSession) -> None:
-    """Raise if the query cannot go on with a checkpoint; without a committed batch it is a first start."""
+    """Raise if the query cannot go on with a checkpoint; one without any batch is a first start."""
     if not isinstance(checkpoint, str):
         raise InvalidType(f"join: checkpoint must be the path of a folder; got {checkpoint!r}")
-    if not _logged(spark, checkpoint, "commits"):
+    committed, planned = _history(spark, checkpoint)
+    if not committed:  # later on a refused start may have logged a batch; tasks know better then
+        check_planned(plan, planned)
         return
     stages = plan.stages()
     for metas in _metas(spark, checkpoint).values():
@@ -149,8 +151,9 @@ def resumed(plan: JoinPlan, checkpoint: str, spark: SparkSession, **how: bool) -
     """
     if not isinstance(checkpoint, str):
         raise InvalidType(f"join: resume must be the path of a folder; got {checkpoint!r}")
-    committed = _logged(spark, checkpoint, "commits")
+    committed, planned = _history(spark, checkpoint)
     if not committed:
+        check_planned(plan, planned)
         return plan
     operators = list(_metas(spark, checkpoint).values())
     if len(operators) != len(plan.stages()):
@@ -163,9 +166,7 @@ def resumed(plan: JoinPlan, checkpoint: str, spark: SparkSession, **how: bool) -
         check_checkpoint(plan, checkpoint, spark)
         return plan
     (metas,) = operators
-    offsets = _logged(spark, checkpoint, "offsets")
-    pending = max(offsets) > max(committed)
-    later = resume(plan, metas, planned_by(offsets[max(offsets)]) if pending else None, **how)
+    later = resume(plan, metas, planned, **how)
     for label in metas.keys() & set(later.labels):
         check_same_query(metas[label], later.place(label)[0])
     if warning := far_ahead(later):
@@ -173,6 +174,14 @@ def resumed(plan: JoinPlan, checkpoint: str, spark: SparkSession, **how: bool) -
     for line in explained(later):
         _log.info("%s", line)
     return later
+
+
+def _history(spark: SparkSession, checkpoint: str) -> tuple[bool, str | None]:
+    """Whether a batch was committed, and what a batch that is logged and not committed was planned by."""
+    committed, offsets = (_logged(spark, checkpoint, log) for log in ("commits", "offsets"))
+    last = max(offsets, default=-1)
+    pending = last > max(committed, default=-1)
+    return bool(committed), planned_by(offsets[last]) if pending else None
 
 
 def planned_by(offsets: bytes) -> str:

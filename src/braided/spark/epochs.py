@@ -72,7 +72,8 @@ def resume(
 
     `metas` are the small values of all buckets, by label; `planned` is the fingerprint of the batch that is
     logged and not committed, if there is one. With `find_hot` keys that have become hot are spread, unless
-    that batch was planned without them. Without `choose_shares` the layout stays as it is, or is chosen by the rows seen if the number of buckets differs.
+    that batch was planned without them. Without `choose_shares` the layout stays as it is, or is chosen by
+    the rows seen if the number of buckets differs.
     """
     latest = max(metas.values(), key=lambda meta: meta.epoch)
     known = latest.epochs
@@ -83,11 +84,7 @@ def resume(
     if find_hot:
         as_it_was, plan = _with_hot_keys(plan, known, list(metas.values()))
         plan = as_it_was if planned == fingerprint(as_it_was) else plan
-    if planned is not None and planned != fingerprint(plan):
-        raise InvalidValue(
-            "resume: the checkpoint's last batch was planned by another query and has not been finished; "
-            "start the query as it was, without resume, until it is, then change it"
-        )
+    check_planned(plan, planned)
     newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
     watermark_us = latest.watermark_us
     live = [e for e in known if not _passed(e, known, list(metas.values()), watermark_us, plan.query)]
@@ -116,6 +113,15 @@ def _with_shares(plan: JoinPlan, last: Mapping[str, Any], metas: Sequence[Meta])
         rates = {name: float(seen.get(name, {}).get("rows_in", 0)) + 1 for name in plan.query.names}
         layout = dataclasses.replace(choose(plan.query, plan.buckets, rates), hot_keys=plan.grid.hot_keys)
     return dataclasses.replace(plan, layout=layout)
+
+
+def check_planned(plan: JoinPlan, planned: str | None) -> None:
+    """Raise if a batch that is logged and not committed was planned by another query."""
+    if planned is not None and planned != fingerprint(plan):
+        raise InvalidValue(
+            "the checkpoint's last batch was planned by another query and has not been finished; start the "
+            "query that planned it, with resume, until it is, then change it, or start a new checkpoint"
+        )
 
 
 def _with_hot_keys(
