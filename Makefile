@@ -66,6 +66,7 @@ chaos: $(VENV)/ready
 	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --promises
 	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --limit 100000
 	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --limit 100000 --defer
+	$(BIN)/python -m braided_benchmarks.changes --changes 20 --kills 12 --suicide
 	$(BIN)/python -m braided_benchmarks.chaos --kills 0 --executor-kills 4 --suicide --dawdle --batches 30 --master cluster
 
 burst: $(VENV)/ready
