@@ -81,6 +81,7 @@ class Definition:
             keys = list(zip(*joined, strict=True)) if joined else [()] * table.num_rows
             for i, (flag, key, time) in enumerate(zip(flags, keys, columns["t"], strict=True)):
                 self._sort(query, name, {c: values[i] for c, values in columns.items()}, flag, key, time)
+        clock = clock or self._clock  # it stands still
         if clock is not None and any(s.idle_after for s in query.streams):
             fresh = self._clock is None or clock.run != self._clock.run
             came = {n for n, t in tables.items() if fresh or _data_rows(query, n, t)}
