@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 Bag: TypeAlias = "Counter[tuple[int, ...]]"
 Columns: TypeAlias = dict[str, Any]
 _FAR_US = 1 << 60
-WHERE = {
+WHERE: dict[str, Callable[[Any, Any], Any]] = {
     "s0.n < s1.n": np.less,
     "s0.n <> s1.n": np.not_equal,
     "s0.n <= s1.n + 4": lambda a, b: a <= b + 4,
@@ -182,9 +182,7 @@ def _window(query: bd.JoinQuery, i: int) -> int:
     return _FAR_US if window_us is None else window_us
 
 
-def _inside_counts(
-    query: bd.JoinQuery, streams: Sequence[Columns], chosen: Sequence[Int64s]
-) -> list[Int64s]:
+def _inside_counts(query: bd.JoinQuery, streams: Sequence[Columns], chosen: Sequence[Int64s]) -> list[Int64s]:
     """The combinations whose rows are all inside their count windows."""
     now = np.max([r["t"][c] for r, c in zip(streams, chosen, strict=True)], axis=0)
     inside = np.ones(len(now), np.bool_)
@@ -221,8 +219,3 @@ def _arrays(columns: Columns) -> Columns:
 
 def _picked(columns: Columns, which: Bools) -> Columns:
     return {name: values[which] for name, values in columns.items()}
-
-
-def as_bag(columns: Iterable[Sequence[int]]) -> Bag:
-    """Results by the numbers of their rows."""
-    return Counter(zip(*columns, strict=True))

@@ -56,7 +56,7 @@ class Story:
         self.promises = ["any"] * len(self.names)
         self.downward = rng.random() < 0.3
         if self.graph == ONE_KEY and rng.random() < (0.7 if self.windows == "unbounded" else 0.4):
-            kinds = DOWNWARD if self.downward else UPWARD
+            kinds: tuple[str, ...] = DOWNWARD if self.downward else UPWARD
             if self.windows == "unbounded" and rng.random() < 0.6:  # so that all keys can be closed
                 kinds = ("punctuated", "unique-punctuated") if self.downward else ("punctuated", "range")
             self.promises = rng.choice(kinds, len(self.names)).tolist()
@@ -168,17 +168,15 @@ class Story:
     def changed(self, query: bd.JoinQuery) -> bd.JoinQuery:
         """The query as it may be after a restart."""
         rng, other = self.rng, self.query()
-        kept = {} if self.budget not in ("memory", "defer") else {"plan": query.plan}
+        plan = query.plan if self.budget in ("memory", "defer") else other.plan  # what is on disk pins it
         if not self.bounded or rng.random() < 0.3:  # without an epoch
-            streams = [
-                dataclasses.replace(s, window=old.window)
-                for s, old in zip(other.streams, query.streams, strict=True)
-            ]
+            pairs = zip(other.streams, query.streams, strict=True)
+            streams = [dataclasses.replace(stream, window=old.window) for stream, old in pairs]
             return dataclasses.replace(
-                other, streams=streams, within=query.within, where=query.where, **kept
+                other, streams=streams, within=query.within, where=query.where, plan=plan
             )
         if rng.random() < 0.6:
-            return dataclasses.replace(other, **{"plan": query.plan, **kept})
+            return dataclasses.replace(other, plan=query.plan)
         return query
 
     def layout(self, query: bd.JoinQuery, schemas: dict[str, pa.Schema]) -> Layout:
@@ -255,11 +253,15 @@ class Story:
         self.next_id += rows
         table = pa.table(
             {
-                "k": pa.array([self.key(n) for n in numbers], pa.int64(), mask=rng.random(rows) < 0.05 * nulls),
+                "k": pa.array(
+                    [self.key(n) for n in numbers], pa.int64(), mask=rng.random(rows) < 0.05 * nulls
+                ),
                 "m": pa.array(rng.integers(0, 3, rows), pa.int64(), mask=rng.random(rows) < 0.05 * nulls),
                 "n": pa.array(rng.integers(0, 9, rows), pa.int64()),
                 "id": pa.array(ids, pa.int64()),
-                "t": pa.array(times, pa.int64(), mask=rng.random(rows) < 0.03 * nulls).cast(pa.timestamp("us")),
+                "t": pa.array(times, pa.int64(), mask=rng.random(rows) < 0.03 * nulls).cast(
+                    pa.timestamp("us")
+                ),
             }
         )
         if rows > 1 and nulls and not self.promising and not self.budget and rng.random() < 0.1:
@@ -271,7 +273,9 @@ class Story:
         table = table.append_column("p", pa.array([False] * table.num_rows, pa.bool_()))
         if kind == "range":
             table = table.append_column("upto", pa.nulls(table.num_rows, pa.int64()))
-        ends = pa.table({f.name: pa.array(flagged.get(f.name, [None] * len(keys)), f.type) for f in table.schema})
+        ends = pa.table(
+            {f.name: pa.array(flagged.get(f.name, [None] * len(keys)), f.type) for f in table.schema}
+        )
         return pa.concat_tables([table, ends])
 
     def last(self, now: int) -> dict[str, pa.Table]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-import braided as bd
 from braided.query.layout import Layout
 from braided.spark.storage import folders
+from braided.testing import expected
 from tests.seeds import seeds
+from tests.spark.definition import Definition
 from tests.spark.simulator import Simulator
 from tests.spark.stories import Story
 
@@ -33,8 +35,8 @@ class History:
     def tell(self) -> None:
         rng, story = self.rng, self.story
         self.start()
-        now, batches = 20, int(rng.choice([2, 3, 3, 4, 4, 5, 6, 14]))
-        changes = rng.random(batches) < rng.choice([0.0, 0.3, 0.3, 0.6])
+        now, batches = 20, int(rng.choice([3, 3, 4, 4, 5, 5, 6, 14]))
+        changes = rng.random(batches) < rng.choice([0.1, 0.4, 0.4, 0.7])
         for change in changes:
             if change:
                 self.change()
@@ -128,3 +130,17 @@ class History:
 def test_oracle_histories(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
     History(seed, "app" if seed % 4 == 0 else "").tell()
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_oracle_the_definition_of_histories_is_the_plain_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    story = Story(rng)
+    query, tables = story.query(), {name: story.table(name, 20) for name in story.names}
+    definition = Definition(story.schemas)
+    definition.started(query, 0, None)
+    definition.judge(query, tables, None)
+    definition.watermark = LATER_US
+    plain = expected(query, tables)
+    numbers = [plain[f"{name}_id"].to_pylist() for name in story.names]
+    assert definition.results() == Counter(zip(*numbers, strict=True))

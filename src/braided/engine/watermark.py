@@ -22,7 +22,7 @@ In a batch without a clock it stands still.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,7 @@ class Watermark:
             ),
         }
 
-    def load(self, newest_us: Sequence[int | None], saved: dict[str, Any]) -> Watermark:
+    def load(self, newest_us: Sequence[int | None], saved: Mapping[str, Any]) -> Watermark:
         """Go on from there; lateness, and when streams are idle, are as they are asked for now."""
         floor_us = NONE_US if saved["floor_us"] is None else saved["floor_us"]
         return dataclasses.replace(
