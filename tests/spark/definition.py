@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 Bag: TypeAlias = "Counter[tuple[int, ...]]"
 Columns: TypeAlias = dict[str, Any]
 _FAR_US = 1 << 60
-WHERE = {
+WHERE: dict[str, Callable[[Any, Any], Any]] = {
     "s0.n < s1.n": np.less,
     "s0.n <> s1.n": np.not_equal,
     "s0.n <= s1.n + 4": lambda a, b: a <= b + 4,
@@ -81,6 +81,7 @@ class Definition:
             keys = list(zip(*joined, strict=True)) if joined else [()] * table.num_rows
             for i, (flag, key, time) in enumerate(zip(flags, keys, columns["t"], strict=True)):
                 self._sort(query, name, {c: values[i] for c, values in columns.items()}, flag, key, time)
+        clock = clock or self._clock  # it stands still
         if clock is not None and any(s.idle_after for s in query.streams):
             fresh = self._clock is None or clock.run != self._clock.run
             came = {n for n, t in tables.items() if fresh or _data_rows(query, n, t)}
@@ -218,8 +219,3 @@ def _arrays(columns: Columns) -> Columns:
 
 def _picked(columns: Columns, which: Bools) -> Columns:
     return {name: values[which] for name, values in columns.items()}
-
-
-def as_bag(columns: Iterable[Sequence[int]]) -> Bag:
-    """Results by the numbers of their rows."""
-    return Counter(zip(*columns, strict=True))

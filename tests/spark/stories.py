@@ -55,8 +55,10 @@ class Story:
         self.beats = self.idles or self.budget == "defer" or rng.random() < 0.1
         self.promises = ["any"] * len(self.names)
         self.downward = rng.random() < 0.3
-        if self.graph == ONE_KEY and rng.random() < (0.7 if self.windows == "unbounded" else 0.3):
-            kinds = DOWNWARD if self.downward else UPWARD
+        if self.graph == ONE_KEY and rng.random() < (0.7 if self.windows == "unbounded" else 0.4):
+            kinds: tuple[str, ...] = DOWNWARD if self.downward else UPWARD
+            if self.windows == "unbounded" and rng.random() < 0.6:  # so that all keys can be closed
+                kinds = ("punctuated", "unique-punctuated") if self.downward else ("punctuated", "range")
             self.promises = rng.choice(kinds, len(self.names)).tolist()
         self.groups = int(rng.choice([4, 16]))
         self.flush: Any = str(rng.choice(["adaptive-global", "state-spill", "hash-merge"]))
@@ -72,7 +74,7 @@ class Story:
         if self.graph == NO_KEY:
             return 2
         if self.graph == ONE_KEY:
-            return int(self.rng.choice([2, 2, 3, 3, 3, 4, 4, 5, 6]))
+            return int(self.rng.choice([2, 2, 3, 3, 3, 4, 4, 5, 6, 6]))
         return 1 + max(int(text[1]) for pair in self.graph for text in pair)
 
     def _budget(self) -> str:
@@ -86,6 +88,10 @@ class Story:
     @property
     def promising(self) -> bool:
         return any(kind != "any" for kind in self.promises)
+
+    def punctuates(self, name: str) -> bool:
+        kind = self.promises[self.names.index(name)]
+        return kind == "range" or kind.endswith("punctuated")
 
     @property
     def bounded(self) -> bool:
@@ -162,20 +168,20 @@ class Story:
     def changed(self, query: bd.JoinQuery) -> bd.JoinQuery:
         """The query as it may be after a restart."""
         rng, other = self.rng, self.query()
-        kept = {} if self.budget not in ("memory", "defer") else {"plan": query.plan}
+        plan = query.plan if self.budget in ("memory", "defer") else other.plan  # what is on disk pins it
         if not self.bounded or rng.random() < 0.3:  # without an epoch
-            streams = [
-                dataclasses.replace(s, window=old.window)
-                for s, old in zip(other.streams, query.streams, strict=True)
-            ]
-            return dataclasses.replace(other, streams=streams, within=query.within, where=query.where, **kept)
+            pairs = zip(other.streams, query.streams, strict=True)
+            streams = [dataclasses.replace(stream, window=old.window) for stream, old in pairs]
+            return dataclasses.replace(
+                other, streams=streams, within=query.within, where=query.where, plan=plan
+            )
         if rng.random() < 0.6:
-            return dataclasses.replace(other, **{"plan": query.plan, **kept})
+            return dataclasses.replace(other, plan=query.plan)
         return query
 
     def layout(self, query: bd.JoinQuery, schemas: dict[str, pa.Schema]) -> Layout:
         rng = self.rng
-        buckets = int(rng.choice([1, 2, 2, 4, 4, 8]))
+        buckets = int(rng.choice([1, 2, 2, 2, 4, 4, 4, 8]))
         layout = choose(query, buckets, {n: float(rng.integers(1, 9)) for n in query.names})
         fat = [s.name for s in query.streams if not s.promises and s.count_window is None]
         if self.graph == ONE_KEY and buckets > 1 and fat and rng.random() < 0.5:
@@ -211,11 +217,10 @@ class Story:
         open_keys = [k for k in range(self.base, self.base + 4) if self._may_come(name, k)]
         rows = int(rng.integers(0, MOST_ROWS[len(self.names)])) if open_keys else 0
         unique = kind.startswith("unique")
-        chosen: list[int] = (
-            rng.choice(open_keys, min(rows, len(open_keys)) if unique else rows, not unique).tolist()
-            if rows
-            else []
-        )
+        chosen: list[int] = []
+        if rows:
+            rows = min(rows, len(open_keys)) if unique else rows
+            chosen = rng.choice(open_keys, rows, replace=not unique).tolist()
         if unique:
             self.used[name] |= set(chosen)
         if kind in ("ordered", "descending", "clustered"):
@@ -261,7 +266,7 @@ class Story:
         )
         if rows > 1 and nulls and not self.promising and not self.budget and rng.random() < 0.1:
             table = pa.concat_tables([table, table.slice(0, 1)])  # a row twice
-        if kind != "range" and not kind.endswith("punctuated"):
+        if not self.punctuates(name):
             return table
         keys = [self.key(n) for n in closed]
         flagged = {"k": keys, "p": [True] * len(keys)} | ({"upto": keys} if kind == "range" else {})
@@ -283,8 +288,5 @@ class Story:
 
     def ends(self) -> dict[str, pa.Table]:
         """Punctuations of all keys, of the streams that have any."""
-        closing = {n: kind for n, kind in zip(self.names, self.promises, strict=True)}
         keys = list(range(self.base + 20))
-        return {
-            n: self.made(n, [], [], keys) for n, kind in closing.items() if kind == "range" or "punct" in kind
-        }
+        return {n: self.made(n, [], [], keys) for n in self.names if self.punctuates(n)}

@@ -181,3 +181,21 @@ def test_rows_that_wait_are_joined_though_a_start_with_less_lateness_has_passed_
     found = {(r["a_id"], r["b_id"]) for r in simulator.found[-1].to_pylist()}
     assert found == {(35, 15), (35, 40), (40, 40)}
     simulator.check()
+
+
+def test_a_new_epoch_knows_which_streams_are_idle() -> None:
+    """Its buckets began without: less lateness then moved the watermark of the old epoch's alone."""
+
+    def idling(window: str, lateness: str) -> bd.JoinQuery:
+        options: dict[str, Any] = {"time": "t", "window": window, "lateness": lateness}
+        return bd.JoinQuery(
+            [bd.Stream("a", "k", **options), bd.Stream("b", "k", idle_after="5 seconds", **options)]
+        )
+
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("ab", SCHEMA), calm=True)
+    simulator.start(idling("10 us", "20 us"), 2)
+    simulator.batch({n: rows(30) for n in "ab"}, beats_s=100)
+    simulator.batch({"a": rows(60)}, beats_s=105)
+    simulator.start(idling("5 us", "0 us"), 2)
+    simulator.batch({"a": rows(61)}, beats_s=200)  # all buckets have the same watermark, or this raises
+    assert {meta.watermark_us for meta in simulator.metas().values()} == {60}

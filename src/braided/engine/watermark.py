@@ -6,6 +6,7 @@ back; `at_end` lifts it for good.
 
 A stream with `idle_after` that has brought no row for so long, by the recorded clock, holds it no more until
 it brings one. Only time within one run counts: an outage is no idleness. If all streams are idle it stays.
+In a batch without a clock it stands still.
 
 >>> start = Watermark((0, 0), idle_after_s=(None, 60))
 >>> both = start.after([10, 4], Clock(1000, run=1), [True, True])
@@ -13,12 +14,15 @@ it brings one. Only time within one run counts: an outage is no idleness. If all
 (4, 4)
 >>> both.after([90, None], Clock(1060, run=1), [True, False]).us
 90
+>>> woken = both.after([None, None], Clock(1059, run=1), [False, False]).after([90, 5], None, [True, True])
+>>> woken.after([90, None], Clock(1060, run=1), [True, False]).us
+5
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +102,8 @@ class Watermark:
         newest = tuple(old if new is None else new if old is None else max(old, new) for old, new in both)
         floor_us = NONE_US if self.event_us is None else self.event_us
         later = dataclasses.replace(self, newest_us=newest, floor_us=floor_us)
+        if clock is None and self.clock_s is not None and self.run is not None:
+            clock = Clock(self.clock_s, self.run)  # it stands still
         if clock is None or not any(self.idle_after_s):
             return later
         fresh = clock.run != self.run
@@ -121,7 +127,7 @@ class Watermark:
             ),
         }
 
-    def load(self, newest_us: Sequence[int | None], saved: dict[str, Any]) -> Watermark:
+    def load(self, newest_us: Sequence[int | None], saved: Mapping[str, Any]) -> Watermark:
         """Go on from there; lateness, and when streams are idle, are as they are asked for now."""
         floor_us = NONE_US if saved["floor_us"] is None else saved["floor_us"]
         return dataclasses.replace(

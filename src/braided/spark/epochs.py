@@ -97,7 +97,7 @@ def resume(
         live,
         newest_us,
         latest.batches,
-        watermark_us,
+        latest.numbers["watermark"],
         _counted([meta for meta in metas.values() if meta.epoch in gone]),
         tuple(label for label, meta in metas.items() if meta.epoch not in numbers),
     )
@@ -266,7 +266,7 @@ def _plan_of(
 
 def far_ahead(plan: JoinPlan) -> str:
     """A warning if the newest epoch begins so late that a row from the future must have pushed it there."""
-    since_us, watermark_us = plan.epoch.since_us, plan.resumed.watermark_us if plan.resumed else None
+    since_us, watermark_us = plan.epoch.since_us, plan.resumed.watermark["floor_us"] if plan.resumed else None
     if since_us is None or watermark_us is None or not plan.earlier:
         return ""
     usual_us = plan.query.bounds.span_us + max(s.lateness_us for s in plan.query.streams)

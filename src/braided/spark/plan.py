@@ -54,7 +54,7 @@ class Resumed:
     epochs: Sequence[dict[str, Any]]
     newest_us: tuple[int | None, ...]
     batches: int = 0
-    watermark_us: int | None = None
+    watermark: Mapping[str, Any] = field(default_factory=dict)  # as it was saved
     carried: Mapping[str, Any] = field(default_factory=dict)
     ended: tuple[int, ...] = ()
 

@@ -76,8 +76,7 @@ class BucketState:
         """Begin where the other buckets are, if this one is of an epoch that has just begun."""
         if self._plan.resumed is not None:
             resumed, core = self._plan.resumed, engine.core
-            saved = {"ended": False, "floor_us": resumed.watermark_us}
-            core.watermark = core.watermark.load(resumed.newest_us, saved)
+            core.watermark = core.watermark.load(resumed.newest_us, resumed.watermark)
             core.batches = resumed.batches
             self._carry(engine)
 
