@@ -15,7 +15,7 @@ from braided.testing import assert_same_bag, expected
 from tests.workloads import LATENESS_US, names_of, random_tables, stream
 
 relaxed = settings(
-    max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 windows = st.one_of(
     st.integers(1, 60).map(lambda us: f"{us} us"),

@@ -120,7 +120,7 @@ def more(plan: JoinPlan, known: Sequence[HotKey], heavies: Sequence[Heavy]) -> t
     for key, (_, name, share, text) in sorted(fat.items()):
         cells = min(plan.buckets, max(2, math.ceil(share * plan.buckets)))
         hot.setdefault(key, HotKey(key, name, cells, text))
-    return tuple(hot.values())
+    return tuple(sorted(hot.values(), key=lambda key: key.hash))
 
 
 def declared(plan: JoinPlan, hot_keys: Mapping[str, Mapping[Any, int]]) -> tuple[HotKey, ...]:
@@ -142,7 +142,7 @@ def declared(plan: JoinPlan, hot_keys: Mapping[str, Mapping[Any, int]]) -> tuple
                     "one stream's rows can be"
                 )
             found[hash_] = HotKey(hash_, name, cells, str(key))
-    return tuple(found.values())
+    return tuple(found[hash_] for hash_ in sorted(found))  # however they were given
 
 
 def why_not_fat(plan: JoinPlan, name: str) -> str:
