@@ -132,20 +132,23 @@ class Simulator:
         """A micro-batch, perhaps with the recorded time: of whatever attempts there are, one counts."""
         assert self.plan is not None
         clock = None if beats_s is None else Clock(beats_s, self.run)
-        lost = []
+        lost, again = [], False
         while not self.calm and self.rng.random() < 0.1:  # all of it is lost, before it was committed
             lost.append(self._attempt(tables, clock)[1])
-            if self.rng.random() < 0.3:  # and the driver with it
+            if self.rng.random() < 0.3:  # and the driver with it; epochs may have passed since it started
                 query, buckets, layout, auto = self._asked
-                self.plan = self._planned(query, buckets, layout, auto=auto)
+                self.plan, again = self._planned(query, buckets, layout, auto=auto), True
         states, out = self._attempt(tables, clock)
         for other in lost:
             self._assert_same(other, out)
         self._commit(states, out)
+        self.changed = again  # the batch was planned before: the next one tells of it
+        self.run += again
         if self.plan.query.overload is not None:
             self._check_overload(self.plan.query.overload, tables, out)
         self.definition.judge(self.plan.query, tables, clock)
-        watermarks = {meta.watermark_us for meta in self.metas().values()}
+        live = (meta for label, meta in self.metas().items() if label in self.plan.labels)
+        watermarks = {meta.watermark_us for meta in live}
         assert watermarks <= {self.definition.watermark}, "one watermark for all epochs"
 
     def owed(self) -> list[pa.Table]:
@@ -214,7 +217,6 @@ class Simulator:
     def _commit(self, states: dict[int, Stored], out: Made) -> None:
         assert self.plan is not None
         self.committed = states
-        self.changed = False
         if not out:
             return
         table = pa.Table.from_batches(out, self.plan.schema)
@@ -292,8 +294,9 @@ class Simulator:
 
     def _check_counts(self) -> None:
         """Every row is counted once, whatever cells and epochs it went to."""
+        assert self.plan is not None
         counts: dict[str, Counter[str]] = {name: Counter() for name in self.schemas}
-        metas = self.metas().values()
+        metas = [meta for label, meta in self.metas().items() if label in self.plan.labels]
         for meta in metas:
             for name, of_stream in meta.numbers["streams"].items():
                 counts[name].update({c: of_stream["counters"].get(c, 0) for c in COUNTED})
