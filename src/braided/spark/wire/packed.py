@@ -100,7 +100,11 @@ def to_arrow(rows: Sequence[Packed] | Sequence[Emitted]) -> pa.RecordBatch:
 
 def packed_rows(batches: Iterable[pa.RecordBatch]) -> list[Packed]:
     """The packed rows in record batches; they may have been sent in any order of columns."""
-    return [Packed(**row) for batch in batches for row in batch.select(Packed._fields).to_pylist()]
+    packed: list[Packed] = []
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in Packed._fields]
+        packed += map(Packed._make, zip(*columns, strict=True))
+    return packed
 
 
 def packed_frames(frames: Iterable[pd.DataFrame]) -> list[Packed]:
