@@ -195,21 +195,34 @@ class Simulator:
             return state, [blobs.decode(f.blob) for f in made if f.blob is not None]
 
     def _packed(self, tables: Tables, clock: Clock | None) -> dict[int, list[Packed]]:
-        assert self.plan is not None
-        parts: list[Iterator[pa.RecordBatch]] = []
-        for number, name in enumerate(self.plan.query.names):
-            table = tables.get(name)
-            if table is None:
-                continue
+        """Every bucket's rows; of tasks that were repeated, in another order, some buckets read the rows."""
+        parts: list[tuple[str, pa.Table]] = []
+        for name, table in tables.items():
             cuts = sorted(self.rng.integers(0, table.num_rows + 1, int(self.rng.integers(0, 3))).tolist())
-            for low, high in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
-                parts.append(pack(self.plan, number, iter(table.slice(low, high - low).to_batches())))
+            bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
+            parts += [(name, table.slice(low, high - low)) for low, high in bounds]
+        packed = self._by_label(parts, clock)
+        if not self.calm and self.rng.random() < 0.1:
+            repeated = self._by_label(
+                [(n, t.take(self.rng.permutation(t.num_rows))) for n, t in parts], clock
+            )
+            packed = {label: (packed, repeated)[self.rng.integers(2)][label] for label in packed}
+        return packed
+
+    def _by_label(
+        self, parts: Sequence[tuple[str, pa.Table]], clock: Clock | None
+    ) -> dict[int, list[Packed]]:
+        assert self.plan is not None
+        plan, names = self.plan, self.plan.query.names
+        sent: list[Iterator[pa.RecordBatch]] = [
+            pack(plan, names.index(name), iter(part.to_batches())) for name, part in parts
+        ]
         if self.changed or clock is not None:
             seconds, run = (0, 0) if clock is None else (int(clock.seconds), clock.run)
             beats = pa.record_batch({"beat": [seconds], "run": [run], "changed": [self.changed]})
-            parts.append(beat(self.plan, iter([beats])))
+            sent.append(beat(plan, iter([beats])))
         by_label: dict[int, list[Packed]] = {}
-        for number, part in enumerate(parts):
+        for number, part in enumerate(sent):
             for row in packed_rows(part):
                 by_label.setdefault(row.bucket, []).append(row._replace(part=number))
         return by_label

@@ -35,7 +35,7 @@ class History:
     def tell(self) -> None:
         rng, story = self.rng, self.story
         self.start()
-        now, batches = 20, int(rng.choice([3, 3, 4, 4, 5, 5, 6, 14]))
+        now, batches = 20, int(rng.choice([3, 3, 4, 4, 5, 5, 6, 11]))
         changes = rng.random(batches) < rng.choice([0.1, 0.4, 0.4, 0.7])
         for change in changes:
             if change:
