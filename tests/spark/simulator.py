@@ -132,20 +132,23 @@ class Simulator:
         """A micro-batch, perhaps with the recorded time: of whatever attempts there are, one counts."""
         assert self.plan is not None
         clock = None if beats_s is None else Clock(beats_s, self.run)
-        lost = []
+        lost, again = [], False
         while not self.calm and self.rng.random() < 0.1:  # all of it is lost, before it was committed
             lost.append(self._attempt(tables, clock)[1])
-            if self.rng.random() < 0.3:  # and the driver with it
+            if self.rng.random() < 0.3:  # and the driver with it; epochs may have passed since it started
                 query, buckets, layout, auto = self._asked
-                self.plan = self._planned(query, buckets, layout, auto=auto)
+                self.plan, again = self._planned(query, buckets, layout, auto=auto), True
         states, out = self._attempt(tables, clock)
         for other in lost:
             self._assert_same(other, out)
         self._commit(states, out)
+        self.changed = again  # the batch was planned before: the next one tells of it
+        self.run += again
         if self.plan.query.overload is not None:
             self._check_overload(self.plan.query.overload, tables, out)
         self.definition.judge(self.plan.query, tables, clock)
-        watermarks = {meta.watermark_us for meta in self.metas().values()}
+        live = (meta for label, meta in self.metas().items() if label in self.plan.labels)
+        watermarks = {meta.watermark_us for meta in live}
         assert watermarks <= {self.definition.watermark}, "one watermark for all epochs"
 
     def owed(self) -> list[pa.Table]:
@@ -192,21 +195,34 @@ class Simulator:
             return state, [blobs.decode(f.blob) for f in made if f.blob is not None]
 
     def _packed(self, tables: Tables, clock: Clock | None) -> dict[int, list[Packed]]:
-        assert self.plan is not None
-        parts: list[Iterator[pa.RecordBatch]] = []
-        for number, name in enumerate(self.plan.query.names):
-            table = tables.get(name)
-            if table is None:
-                continue
+        """Every bucket's rows; of tasks that were repeated, in another order, some buckets read the rows."""
+        parts: list[tuple[str, pa.Table]] = []
+        for name, table in tables.items():
             cuts = sorted(self.rng.integers(0, table.num_rows + 1, int(self.rng.integers(0, 3))).tolist())
-            for low, high in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
-                parts.append(pack(self.plan, number, iter(table.slice(low, high - low).to_batches())))
+            bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
+            parts += [(name, table.slice(low, high - low)) for low, high in bounds]
+        packed = self._by_label(parts, clock)
+        if not self.calm and self.rng.random() < 0.1:
+            repeated = self._by_label(
+                [(n, t.take(self.rng.permutation(t.num_rows))) for n, t in parts], clock
+            )
+            packed = {label: (packed, repeated)[self.rng.integers(2)][label] for label in packed}
+        return packed
+
+    def _by_label(
+        self, parts: Sequence[tuple[str, pa.Table]], clock: Clock | None
+    ) -> dict[int, list[Packed]]:
+        assert self.plan is not None
+        plan, names = self.plan, self.plan.query.names
+        sent: list[Iterator[pa.RecordBatch]] = [
+            pack(plan, names.index(name), iter(part.to_batches())) for name, part in parts
+        ]
         if self.changed or clock is not None:
             seconds, run = (0, 0) if clock is None else (int(clock.seconds), clock.run)
             beats = pa.record_batch({"beat": [seconds], "run": [run], "changed": [self.changed]})
-            parts.append(beat(self.plan, iter([beats])))
+            sent.append(beat(plan, iter([beats])))
         by_label: dict[int, list[Packed]] = {}
-        for number, part in enumerate(parts):
+        for number, part in enumerate(sent):
             for row in packed_rows(part):
                 by_label.setdefault(row.bucket, []).append(row._replace(part=number))
         return by_label
@@ -214,7 +230,6 @@ class Simulator:
     def _commit(self, states: dict[int, Stored], out: Made) -> None:
         assert self.plan is not None
         self.committed = states
-        self.changed = False
         if not out:
             return
         table = pa.Table.from_batches(out, self.plan.schema)
@@ -292,8 +307,9 @@ class Simulator:
 
     def _check_counts(self) -> None:
         """Every row is counted once, whatever cells and epochs it went to."""
+        assert self.plan is not None
         counts: dict[str, Counter[str]] = {name: Counter() for name in self.schemas}
-        metas = self.metas().values()
+        metas = [meta for label, meta in self.metas().items() if label in self.plan.labels]
         for meta in metas:
             for name, of_stream in meta.numbers["streams"].items():
                 counts[name].update({c: of_stream["counters"].get(c, 0) for c in COUNTED})

@@ -181,7 +181,7 @@ class Story:
 
     def layout(self, query: bd.JoinQuery, schemas: dict[str, pa.Schema]) -> Layout:
         rng = self.rng
-        buckets = int(rng.choice([1, 2, 2, 2, 4, 4, 4, 8]))
+        buckets = int(rng.choice([1, 1, 2, 2, 2, 2, 4, 4, 4, 8]))
         layout = choose(query, buckets, {n: float(rng.integers(1, 9)) for n in query.names})
         fat = [s.name for s in query.streams if not s.promises and s.count_window is None]
         if self.graph == ONE_KEY and buckets > 1 and fat and rng.random() < 0.5:
