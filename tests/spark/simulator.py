@@ -262,7 +262,8 @@ class Simulator:
         for state, meta in zip(self.committed.values(), self.metas().values(), strict=True):
             for name, chunks in meta.by_input().items():
                 for chunk in chunks if name in stored else ():
-                    stored[name].update(blobs.decode(state.chunks[chunk.number])["id"].to_pylist())
+                    rows = blobs.decode(chunk.among(state.chunks[chunk.number]))
+                    stored[name].update(rows["id"].to_pylist())
         assert self.plan is not None
         for name, table in tables.items():
             here = stored[name].keys() & set(table["id"].to_pylist())

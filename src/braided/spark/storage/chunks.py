@@ -113,7 +113,7 @@ class Chunks:
         data = self._shared.get(number) or self._state.get(number)
         if data is not None and chunk is not None and chunk.size < len(data):
             self._shared[number] = data
-            data = data[chunk.offset : chunk.offset + chunk.size]
+            data = chunk.among(data)
         try:
             if data is None:
                 raise InvalidValue("it is missing")

@@ -53,6 +53,10 @@ class Chunk:
         """Rows that have not gone by key."""
         return self.rows - self.gone_rows
 
+    def among(self, data: bytes) -> bytes:
+        """Its bytes, among all that are stored under its number."""
+        return data[self.offset : self.offset + self.size]
+
 
 @dataclass
 class BatchClock:
