@@ -63,9 +63,9 @@ def _even(keys: int) -> Rows:
 
 
 def _hot(rng: np.random.Generator, stream: int, rows: int) -> dict[str, Any]:
-    """One key in a fifth of the first stream's rows and one of the others': most results are its own."""
+    """One key in a fifth of the first stream's rows and two of the others': most results are its own."""
     keys = rng.integers(1, 1_000_000, rows)
-    keys[: rows // 5 if stream == 0 else 1] = 0
+    keys[: rows // 5 if stream == 0 else 2] = 0
     return {"k": rng.permutation(keys), "m": np.zeros(rows, np.int64)}
 
 
@@ -73,6 +73,11 @@ def cases() -> dict[str, Case]:
     """All lines."""
     three = _streams(3, "60 seconds")
     one_key = bd.JoinQuery(_streams(3, "60 seconds", key="k"))
+    ordered = bd.JoinQuery(
+        _streams(3, "60 seconds", key="k"),
+        where="s0.v < s1.v and s1.v < s2.v",
+        select={"x": "s0.v", "y": "s1.v"},
+    )
     two_keys = bd.JoinQuery(three, on=[("s0.k", "s1.k"), ("s1.m", "s2.m")])
     keyless = bd.JoinQuery(_streams(2, "10 seconds"), where="abs(s0.v - s1.v) < 0.000001")
     return {
@@ -81,12 +86,12 @@ def cases() -> dict[str, Case]:
             _even(400_000), {"layout": "grid", "buckets": 4}, {"layout": "stages", "buckets": 4},
         ),
         "hot": Case(
-            "a key with 90 % of the results: its stateful stage, spread against not spread", 0.7, one_key,
+            "a key with 90 % of the results: its stateful stage, spread against not spread", 0.7, ordered,
             100_000, _hot, {"hot_keys": {"s0": {0: 2}}, "buckets": 2}, {"hot_keys": "off", "buckets": 2},
             stage=True,
         ),
         "no key": Case(
-            "no key, 2 streams: spread over two cores against one bucket", 0.6, keyless, 10_000,
+            "no key, 2 streams: spread over two cores against one bucket", 0.6, keyless, 15_000,
             _even(10), {"buckets": 2}, {"buckets": 1},
         ),
         "buckets": Case(
