@@ -66,6 +66,7 @@ class Story:
             expiry=rng.choice(["active", "lazy"]), purge=rng.choice(["immediate", "batch"]),
             index=rng.choice(["auto", "scan"]) if self.windows != "count" else "auto",
         )  # fmt: skip
+        self.skewed = rng.random() < 0.3  # one key has most of the rows
         self.next_id = 0
         self.base, self.used = 0, {name: set[int]() for name in self.names}
         self.lowest = dict.fromkeys(self.names, 0)  # keys of ordered streams go up
@@ -222,6 +223,8 @@ class Story:
         if rows:
             rows = min(rows, len(open_keys)) if unique else rows
             chosen = rng.choice(open_keys, rows, replace=not unique).tolist()
+        if self.skewed and not unique and self.base + 1 in open_keys:
+            chosen = [self.base + 1 if rng.random() < 0.6 else key for key in chosen]
         if unique:
             self.used[name] |= set(chosen)
         if kind in ("ordered", "descending", "clustered"):
