@@ -202,7 +202,7 @@ class Simulator:
             bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
             parts += [(name, table.slice(low, high - low)) for low, high in bounds]
         packed = self._by_label(parts, clock)
-        if not self.calm and self.rng.random() < 0.1:
+        if not self.calm and self.rng.random() < 0.2:
             repeated = self._by_label(
                 [(n, t.take(self.rng.permutation(t.num_rows))) for n, t in parts], clock
             )

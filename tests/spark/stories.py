@@ -66,6 +66,7 @@ class Story:
             expiry=rng.choice(["active", "lazy"]), purge=rng.choice(["immediate", "batch"]),
             index=rng.choice(["auto", "scan"]) if self.windows != "count" else "auto",
         )  # fmt: skip
+        self.skewed = rng.random() < 0.3  # one key has most of the rows
         self.next_id = 0
         self.base, self.used = 0, {name: set[int]() for name in self.names}
         self.lowest = dict.fromkeys(self.names, 0)  # keys of ordered streams go up
@@ -187,7 +188,8 @@ class Story:
         if self.graph == ONE_KEY and buckets > 1 and fat and rng.random() < 0.5:
             plan = JoinPlan(query, tuple(schemas[n] for n in query.names), buckets, "flag")
             keys = key_format_of(dimensions_of(query)[0].key, plan.layouts)
-            hashes = keys.hashes([pa.array([self.key(self.base), self.key(self.base + 1)])], 2).tolist()
+            known = [self.key(self.base + i) for i in (1, 2)]
+            hashes = keys.hashes([pa.array(known)], 2).tolist()
             hot = [HotKey(h, str(rng.choice(fat)), int(rng.integers(2, buckets + 1))) for h in hashes]
             layout = dataclasses.replace(layout, hot_keys=tuple(hot[: int(rng.integers(1, 3))]))
         return layout
@@ -221,12 +223,15 @@ class Story:
         if rows:
             rows = min(rows, len(open_keys)) if unique else rows
             chosen = rng.choice(open_keys, rows, replace=not unique).tolist()
+        if self.skewed and not unique and self.base + 1 in open_keys:
+            chosen = [self.base + 1 if rng.random() < 0.6 else key for key in chosen]
         if unique:
             self.used[name] |= set(chosen)
         if kind in ("ordered", "descending", "clustered"):
             self.lowest[name] = max([self.lowest[name], *chosen])
-        times = np.maximum(now + rng.integers(-25, 12, len(chosen)), 0)
-        return self.made(name, chosen, times.tolist(), self._closed(name, kind), nulls=True)
+        times = now + rng.integers(-25, 12, len(chosen))
+        times -= 120 * (rng.random(len(chosen)) < 0.03)  # far too late
+        return self.made(name, chosen, np.maximum(times, 0).tolist(), self._closed(name, kind), nulls=True)
 
     def _may_come(self, name: str, key: int) -> bool:
         return key >= self.lowest[name] and key not in self.used[name]

@@ -147,6 +147,7 @@ def test_an_old_epoch_does_not_store_what_it_is_only_told_for_promises(memory: b
     simulator.start(promised("5 us", memory), 2)
     assert simulator.plan is not None
     assert len(simulator.plan.live) == 1
+    simulator.batch({})
     simulator.check()
 
 
@@ -199,3 +200,28 @@ def test_a_new_epoch_knows_which_streams_are_idle() -> None:
     simulator.start(idling("5 us", "0 us"), 2)
     simulator.batch({"a": rows(61)}, beats_s=200)  # all buckets have the same watermark, or this raises
     assert {meta.watermark_us for meta in simulator.metas().values()} == {60}
+
+
+def test_all_epochs_hear_what_a_stream_promises() -> None:
+    """A key is unique over all epochs, and a closed key's rows go wherever they are."""
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("ab", SCHEMA), calm=True)
+    simulator.start(promised("10 us"), 2)
+    simulator.batch({n: keyed(range(4), 5) for n in "ab"})
+    simulator.start(promised("50 us"), 2)
+    with pytest.raises(bd.BraidedError, match="no key comes twice"):
+        simulator.batch({"a": keyed(range(1), 100)})
+
+    flagged = SCHEMA.append(pa.field("p", pa.bool_()))
+
+    def closing(window: str) -> bd.JoinQuery:
+        options: dict[str, Any] = {"time": "t", "window": window, "lateness": "2 us", "punctuation": "p"}
+        tuning = bd.Tuning(purge="immediate")
+        return bd.JoinQuery([bd.Stream(n, "k", **options) for n in "ab"], tuning=tuning)
+
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("ab", flagged), calm=True)
+    simulator.start(closing("10 us"), 2)
+    data = keyed(range(4), 5)
+    simulator.batch({n: data.append_column("p", pa.array([False] * 4)) for n in "ab"})
+    simulator.start(closing("50 us"), 2)
+    simulator.batch({n: data.append_column("p", pa.array([True] * 4)) for n in "ab"})
+    assert not simulator.held()
