@@ -77,7 +77,7 @@ def test_a_second_change_before_the_first_has_passed() -> None:
 UNFIT: dict[str, tuple[bd.JoinQuery, str]] = {
     "another key": (
         bd.JoinQuery([bd.Stream(n, key="id", time="t", window="10 us", lateness="2 us") for n in "ab"]),
-        "key of stream 'a' was",
+        "key of 'a' was",
     ),
     "a stream without a bound": (query("unbounded"), "joinable forever"),
     "another stream": (

@@ -184,7 +184,7 @@ def test_a_changed_query_another_key_and_a_new_checkpoint(
     job()
     write(tmp_path, generated(["a", "b"], 30), 3)
     job(("b: {key: k, time: t, window: 5 seconds", "b: {key: k, time: t, window: 6 seconds"))
-    with pytest.raises(bd.BraidedError, match="key of stream 'b' was"):
+    with pytest.raises(bd.BraidedError, match="key of 'b' was"):
         job(("b: {key: k, time: t, window: 5 seconds", "b: {key: v, time: t, window: 5 seconds"))
     with pytest.raises(bd.BraidedError, match="holds what another run wrote"):
         job(("checkpoint: checkpoint", "checkpoint: other"))

@@ -76,7 +76,7 @@ def test_a_query_changes_while_it_runs(spark: SparkSession, tmp_path: Path) -> N
     typed = {n: f.withColumn("v", f["v"].cast("int")) for n, f in frames.items()}
     with pytest.raises(bd.BraidedError, match="column 'v' of stream 'a' as int64, and it is now int32"):
         bd.spark.join(other, typed, buckets=2, resume=checkpoint)
-    with pytest.raises(bd.BraidedError, match="key of stream 'a' was"):
+    with pytest.raises(bd.BraidedError, match="key of 'a' was"):
         keyed = [dataclasses.replace(s, key="v") for s in other.streams]
         bd.spark.join(bd.JoinQuery(keyed), frames, resume=checkpoint)
 

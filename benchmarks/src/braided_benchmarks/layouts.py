@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
 import statistics
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -102,8 +104,9 @@ def cases() -> dict[str, Case]:
 
 
 def main() -> None:
-    """Print a line for each case that was asked for."""
+    """Print a line for each case that was asked for, and first what two cores can do here at best."""
     known = cases()
+    print(f"half of a loop's work on each of two cores takes {_halved():.2f} of its time here", flush=True)
     with tempfile.TemporaryDirectory(prefix="braided-layouts-") as folder:
         log = Path(folder) / "events"
         spark = session("where", log)
@@ -114,6 +117,25 @@ def main() -> None:
         seen = stages(next(path for path in log.iterdir() if path.is_file()))
         for name, timed in turns.items():
             print(_line(known[name], timed, seen), flush=True)
+
+
+def _halved() -> float:
+    """How long half of some work takes on two cores at once, against all of it on one.
+
+    Cores that a machine shares, with others or among themselves, give more than a half.
+    """
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(_work, [1, 1], chunksize=1)  # both have started
+        alone = statistics.median(pool.map(_work, [2], chunksize=1)[0] for _ in range(3))
+        both = statistics.median(max(pool.map(_work, [1, 1], chunksize=1)) for _ in range(3))
+    return both / alone
+
+
+def _work(amount: int) -> float:
+    began, total = time.perf_counter(), 0
+    for i in range(amount * 3_000_000):
+        total += i * i
+    return time.perf_counter() - began
 
 
 Times = dict[str, list[dict[str, Any]]]  # Spark's progress by contender

@@ -31,6 +31,7 @@ from braided.query.durations import to_text
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.layout import HotKey, Layout, choose, dimensions_of
+from braided.query.meaning import difference
 from braided.spark import hot_keys
 from braided.spark.plan import Epoch, JoinPlan, Resumed
 from braided.spark.storage.cold import cold_pieces
@@ -154,23 +155,13 @@ def _check_same(meaning: Mapping[str, Any], plan: JoinPlan) -> None:
             f"{', '.join(plan.query.names)}: a checkpoint's sources are fixed; start a new checkpoint"
         )
     if old != new:
-        raise InvalidValue(f"resume: {_difference(old, new)}, which cannot change while it runs; {_REMEDY}")
+        raise InvalidValue(f"resume: {difference(old, new)}, which cannot change while it runs; {_REMEDY}")
 
 
 def _fixed(meaning: Mapping[str, Any]) -> dict[str, Any]:
     """What of a query's meaning never changes while it runs."""
     streams = [{k: v for k, v in s.items() if k not in _CHANGING} for s in meaning["streams"]]
     return {**{k: meaning.get(k) for k in ("on", "emit_punctuations")}, "streams": streams}
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    for before, now in zip(old["streams"], new["streams"], strict=True):
-        for option in (*before, *now):
-            if before.get(option) != now.get(option):
-                was = f"was {before.get(option)!r} and is {now.get(option)!r}"
-                return f"{option} of stream {now['name']!r} {was}"
-    option = next(option for option in old if old[option] != new[option])
-    return f"{option} was {old[option]!r} and is {new[option]!r}"
 
 
 def _next(plan: JoinPlan, last: Mapping[str, Any], newest_us: Sequence[int | None]) -> dict[str, Any]:
