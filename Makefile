@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo examples test quick check docs bench chaos burst seeds soak forgetting memory kafka compare compat clean
+.PHONY: demo examples test quick check docs bench chaos burst seeds soak forgetting histories layouts memory kafka compare compat clean
 
 # the product, the lab and the benchmarks, all editable
 PROJECTS := -e '.[dev]' -e lab -e benchmarks
@@ -76,6 +76,14 @@ burst: $(VENV)/ready
 # what is compared with an oracle, with eight times as many random cases as in `make test`, and all pairs
 seeds: $(VENV)/ready
 	BRAIDED_SEEDS=8 $(BIN)/python -m pytest $(ENGINE) tests/spark -k oracle
+
+# a simulated checkpoint's history each, 20,000 of them: hours on one core
+histories: $(VENV)/ready
+	BRAIDED_SEEDS=67 $(BIN)/python -m pytest -q tests/spark/test_histories.py -k oracle
+
+# what grids, hot keys, joins without a key and many buckets cost on Spark
+layouts: $(VENV)/ready
+	$(BIN)/python -m braided_benchmarks.layouts
 
 soak: $(VENV)/ready
 	$(BIN)/python -m braided_benchmarks.soak --batches 300
