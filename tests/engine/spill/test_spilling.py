@@ -197,7 +197,8 @@ def test_the_example_of_running_averages(capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     seen = [int(line.split(" results")[0].split()[-1].replace(",", "")) for line in lines]
     silent = [n for n, line in zip(seen, lines, strict=True) if "silence" in line]
-    assert silent[-1] > 2 * silent[0] - seen[-len(silent) - 2]
+    assert silent == sorted(silent)  # how many depends on how fast the machine is
+    assert silent[-1] > silent[0] > seen[-len(silent) - 2]
     tables = example["ratings"](1)
     exact = bd.run_local(example["query"](None), tables)
     assert seen[-1] == exact.num_rows
