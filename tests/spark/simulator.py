@@ -201,8 +201,9 @@ class Simulator:
             cuts = sorted(self.rng.integers(0, table.num_rows + 1, int(self.rng.integers(0, 3))).tolist())
             bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
             parts += [(name, table.slice(low, high - low)) for low, high in bounds]
-        packed = self._by_label(parts, clock)
-        if not self.calm and self.rng.random() < 0.2:
+        assert self.plan is not None
+        packed, by_contents = self._by_label(parts, clock), self.plan.grid.hot_keys or self.plan.query.keyless
+        if not self.calm and self.rng.random() < (0.5 if by_contents else 0.1):
             repeated = self._by_label(
                 [(n, t.take(self.rng.permutation(t.num_rows))) for n, t in parts], clock
             )

@@ -80,6 +80,8 @@ class History:
         """Once time has moved on, or all keys are closed, nothing is left of what was."""
         story, simulator = self.story, self.simulator
         lossy = story.budget.startswith("overload") and not story.ample
+        if story.budget == "defer":
+            simulator.check()
         if story.bounded or story.windows == "count":
             self.move_on(exact=story.bounded and not lossy)
         elif story.windows == "unbounded" and story.budget in ("", "overload"):
