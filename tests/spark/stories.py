@@ -192,6 +192,7 @@ class Story:
             hashes = keys.hashes([pa.array(known)], 2).tolist()
             hot = [HotKey(h, str(rng.choice(fat)), int(rng.integers(2, buckets + 1))) for h in hashes]
             layout = dataclasses.replace(layout, hot_keys=tuple(hot[: int(rng.integers(1, 3))]))
+            self.skewed = True
         return layout
 
     # what comes in

@@ -29,31 +29,30 @@ class History:
         self.simulator = Simulator(rng, self.story.schemas, arena=arena)
         self.query = self.story.query()
         self.layout: Layout = self.story.layout(self.query, self.story.schemas)
-        self.clock_s = 1000
+        self.now, self.clock_s = 20, 1000
         self.silent: set[str] = set()
 
     def tell(self) -> None:
         rng, story = self.rng, self.story
         self.start()
-        now, batches = 20, int(rng.choice([3, 3, 4, 4, 5, 5, 6, 11]))
+        batches = int(rng.choice([3, 3, 4, 4, 5, 5, 6, 11]))
         changes = rng.random(batches) < rng.choice([0.1, 0.4, 0.4, 0.7])
         for change in changes:
             if change:
                 self.change()
-            now = self.near_the_next_epoch(now)
+            self.move_to_the_next_epoch()
             if story.idles and rng.random() < 0.4:
                 self.silent = {name for name in story.names if rng.random() < 0.3}
-            self.batch({} if story.beats and rng.random() < 0.1 else story.tables(now, self.silent))
-            now += int(rng.choice([0, 5, 15, 60]))
+            self.batch({} if story.beats and rng.random() < 0.1 else story.tables(self.now, self.silent))
+            self.now += int(rng.choice([0, 5, 15, 60]))
         self.end()
 
-    def near_the_next_epoch(self, now: int) -> int:
+    def move_to_the_next_epoch(self) -> None:
         """Times often go where one epoch begins and the one before ends: there they share rows."""
         assert self.simulator.plan is not None
         since = self.simulator.plan.epoch.since_us
-        if since is None or not -40 <= since - now <= 80 or self.rng.random() < 0.4:
-            return now
-        return max(now, since + int(self.rng.integers(-8, 30)))
+        if since is not None and -40 <= since - self.now <= 80 and self.rng.random() < 0.6:
+            self.now = max(self.now, since + int(self.rng.integers(-8, 30)))
 
     def start(self, *, auto: bool = False) -> None:
         self.clock_s += int(self.rng.integers(0, 20))
@@ -81,6 +80,8 @@ class History:
         story, simulator = self.story, self.simulator
         lossy = story.budget.startswith("overload") and not story.ample
         if story.budget == "defer":
+            self.change()
+            self.batch(story.tables(self.now, set()))
             simulator.check()
         if story.bounded or story.windows == "count":
             self.move_on(exact=story.bounded and not lossy)
