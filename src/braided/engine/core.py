@@ -58,7 +58,7 @@ class Core:
             i = self.number(name)
             layouts[i] = layouts[i] or layout_of(self.query, self.query.streams[i], plain_schema(schema))
         known = [layout for layout in layouts if layout is not None]
-        output = output_of(self.query, known) if len(known) == len(layouts) else None
+        output = output_of(self.query, tuple(known)) if len(known) == len(layouts) else None
         self.tree.learn(known)
         root = self.tree.root
         if self.builder is None and output is not None and root.combining is not None:

@@ -10,6 +10,7 @@ those that cannot join. Both are judged by the same code at the same watermark.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -280,6 +281,7 @@ def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBat
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
+@functools.lru_cache(maxsize=256)
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Names and types only."""
     return pa.schema([(f.name, f.type) for f in schema])

@@ -203,7 +203,7 @@ class JoinPlan:
 
     def places(self, node: Plan) -> list[int]:
         """Where an input's key is among its stored columns."""
-        source = described(node, {layout.stream.name: layout for layout in self.layouts})
+        source = described(node, self.layouts)
         assert source is not None
         return source.key(self.query.graph, self.subplan.key)
 

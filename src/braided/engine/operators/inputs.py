@@ -66,13 +66,14 @@ def leaf(layout: Layout) -> Input:
     return Input(name, layout.stored_schema, places, timed, {}, {})
 
 
-def described(node: Plan, layouts: Mapping[str, Layout], *, lineage: bool = False) -> Input | None:
+@functools.lru_cache(maxsize=256)  # every bucket of a worker asks in every batch
+def described(node: Plan, layouts: tuple[Layout, ...], *, lineage: bool = False) -> Input | None:
     """Describe the rows of a node, whoever makes them; None until the schemas below it are known.
 
     With `lineage` intermediate rows tell the partition groups they came from.
     """
     if isinstance(node, str):
-        return leaf(layouts[node]) if node in layouts else None
+        return next((leaf(layout) for layout in layouts if layout.stream.name == node), None)
     inputs = [source for child in node if (source := described(child, layouts, lineage=lineage)) is not None]
     if len(inputs) < len(node):
         return None

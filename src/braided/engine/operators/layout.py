@@ -23,7 +23,7 @@ from braided.query.plan_tree import operators
 from braided.query.stream import Stream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """The stored columns of one stream, and where its key and time are among them.
 
@@ -59,6 +59,7 @@ class Output:
     timed: bool
 
 
+@functools.lru_cache(maxsize=256)  # every bucket of a worker asks in every batch
 def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
     """Decide what to store of a stream; missing columns and unfit types raise."""
     used = _used_columns(query, stream)
@@ -98,7 +99,8 @@ def key_format_of(attributes: Iterable[Attribute], layouts: Iterable[Layout]) ->
     return key_format([columns for columns in typed if columns])
 
 
-def output_of(query: JoinQuery, layouts: Sequence[Layout]) -> Output:
+@functools.lru_cache(maxsize=256)
+def output_of(query: JoinQuery, layouts: tuple[Layout, ...]) -> Output:
     """The result's columns; two with the same name raise."""
     schemas = {layout.stream.name: layout.schema for layout in layouts}
     wanted = query.selected

@@ -88,12 +88,11 @@ class Tree:
     def learn(self, layouts: Sequence[Layout]) -> None:
         """The schemas of some streams are known; types that cannot meet raise, and nothing has changed."""
         key_format_of(self._query.graph.attributes, layouts)  # raises if types cannot meet
-        by_name = {layout.stream.name: layout for layout in layouts}
         memory = self._query.memory
         lineage = memory is not None and memory.lineage == "carried"
         nodes: list[Plan] = [*self.subplan.streams, *self.subplan.intermediates, self.root.node]
         for node in nodes:
-            source = None if node in self.inputs else described(node, by_name, lineage=lineage)
+            source = None if node in self.inputs else described(node, tuple(layouts), lineage=lineage)
             if source is not None:
                 self.inputs[node] = source
                 if node != self.root.node:

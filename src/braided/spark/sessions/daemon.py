@@ -11,6 +11,8 @@ from braided.engine.kernels import warm_up
 from braided.spark.storage.folders import remove_at_daemons_exit
 
 if __name__ == "__main__":
+    import gc
+
     # what workers need
     import pandas  # noqa: F401
     import pyspark.sql.streaming.proto.StateMessage_pb2
@@ -23,4 +25,5 @@ if __name__ == "__main__":
     warm_up()  # loads the compiled kernels
     machine_costs()
     remove_at_daemons_exit()
+    gc.freeze()  # what is here stays: workers need not look through it again and again
     manager()

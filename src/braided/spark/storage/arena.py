@@ -2,7 +2,7 @@
 
 Python workers come and go, and tasks move between them; rebuilding an engine from its chunks costs a state
 call and a decode per chunk. So arrays live in files of an executor-local folder (tmpfs if there is one), and
-stored rows beside them as Arrow IPC files. The folder is a cache: the state store alone is the truth.
+stored rows beside them as Arrow IPC messages. The folder is a cache: the state store alone is the truth.
 
 When it is trusted
 ------------------
@@ -27,6 +27,7 @@ so the next batch rebuilds.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import mmap
 import os
@@ -50,7 +51,7 @@ from braided.engine.sides.side import Mark, Reason, SideState
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.folders import bucket_folder
 
-FORMAT = 7
+FORMAT = 8
 _HEADER, _LOCK = "header", "lock"
 
 
@@ -173,7 +174,7 @@ class Arena:
             for what, array in arrays_of(side).items()
         }
         chunks = [self._chunk(side.name, chunk) for chunk in side.payload.chunks]
-        return {"side": numbers, "arrays": arrays, "chunks": chunks}
+        return {"side": numbers, "arrays": arrays, "columns": str(side.payload.schema), "chunks": chunks}
 
     def _placed(self, stream: str, what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array in a file, if it is not in one yet."""
@@ -190,11 +191,12 @@ class Arena:
         """A chunk's place; it is written when it is first asked for."""
         if chunk.file is None:
             name = self._name(stream, "rows")
+            data = chunk.batch.serialize()
             file = self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            with os.fdopen(file, "wb") as sink, pa.ipc.new_file(sink, chunk.batch.schema) as writer:
-                writer.write_batch(chunk.batch)
-            written = self._mapped(name)
-            self._seals[name] = [written.size, checksum(written.address, written.size)]
+            with os.fdopen(file, "wb", buffering=0) as sink:
+                if sink.write(data) != data.size:
+                    raise OSError(errno.ENOSPC, "No room for rows", name)
+            self._seals[name] = [data.size, checksum(data.address, data.size)]
             chunk.file = name
         return [chunk.start, chunk.file, chunk.batch.num_rows, self._seals[chunk.file]]
 
@@ -207,6 +209,8 @@ class Arena:
             os.close(file)
 
     def _thaw(self, side: SideState, saved: dict[str, Any]) -> None:
+        if saved["columns"] != str(side.payload.schema):
+            raise ValueError(f"{side.name} holds other columns")
         arrays = {}
         for what, (name, length, dtype, total) in saved["arrays"].items():
             arrays[what] = self._map(name, length, np.dtype(dtype), create=False)
@@ -221,8 +225,8 @@ class Arena:
         if data.size != size or checksum(data.address, size) != total:
             raise ValueError(f"{name} is damaged")
         self._seals[name] = seal
-        batch = pa.ipc.open_file(data).get_batch(0)
-        if batch.num_rows != rows or batch.schema != side.payload.schema:
+        batch = pa.ipc.read_record_batch(data, side.payload.schema)
+        if batch.num_rows != rows:
             raise ValueError(f"{name} holds other rows")
         return Chunk(start, batch, file=name)
 
