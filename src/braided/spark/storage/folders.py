@@ -28,7 +28,6 @@ from braided.engine.folders import Folder
 
 _OWNER = "owner"
 _LOOK_EVERY_S = 0.5
-_stages: dict[tuple[Path, str, str, int], Folder] = {}  # the one that this process used last, held open
 _log = logging.getLogger("braided.spark")
 
 
@@ -48,15 +47,12 @@ def bucket_folder(
     application: str, query_id: str, fingerprint: str, bucket: int | str, stage: int = 0
 ) -> Folder:
     """A bucket's folder; it is there afterwards."""
-    place = (root(), application, f"{query_id}-{fingerprint}", stage)
-    if (stages := _stages.get(place)) is not None:
-        with contextlib.suppress(FileNotFoundError):  # it has been swept
-            return stages.child(str(bucket))
-    with application_folder(application) as folder, folder.child(place[2]) as query:
-        stages = query.child(str(stage))
-    _stages.clear()  # a worker serves one query at a time
-    _stages[place] = stages
-    return stages.child(str(bucket))
+    with (
+        application_folder(application) as folder,
+        folder.child(f"{query_id}-{fingerprint}") as query,
+        query.child(str(stage)) as stages,
+    ):
+        return stages.child(str(bucket))
 
 
 def application_folder(application: str) -> Folder:
