@@ -42,7 +42,7 @@ def side_of(name: str, rows: list[dict[str, Any]]) -> SideState:
 
 def combining(query: bd.JoinQuery, operator: Any, inputs: Any = None) -> Combining:
     layouts = [layout_of(query, s, SCHEMA) for s in query.streams]
-    output = described(operator, {layout.stream.name: layout for layout in layouts})
+    output = described(operator, tuple(layouts))
     assert output is not None
     return Combining(query, inputs or [leaf(layout) for layout in layouts], output, layouts)
 
@@ -91,7 +91,7 @@ def test_oracle_times_of_all_pairs_above_an_intermediate(seed: int) -> None:
         query, operators(query.tree)[-1], 1, policies_for(query, machine_costs, operators(query.tree)[-1])
     )
     layouts = [layout_of(query, s, SCHEMA) for s in query.streams]
-    output = described(query.tree, {layout.stream.name: layout for layout in layouts})
+    output = described(query.tree, tuple(layouts))
     assert output is not None
     operator.learn({("a", "b"): below.output, "c": inputs[2], query.tree: output}, layouts)
     above = operator.combining
@@ -122,7 +122,7 @@ def test_oracle_results_are_filtered_and_put_together(seed: int) -> None:
     streams = [bd.Stream(n, key="k", time="t", window="1 hour") for n in "ab"]
     query = bd.JoinQuery(streams, where="a.m < b.m", select={"key": "b.k", "left": "a.t", "m": "a.m"})
     layouts = [layout_of(query, s, SCHEMA) for s in query.streams]
-    results = Results(query, layouts, output_of(query, layouts), combining(query, query.tree))
+    results = Results(query, layouts, output_of(query, tuple(layouts)), combining(query, query.tree))
     sides = [side_of(n, rows[n]) for n in "ab"]
     made = results.table(sides, everything(sides), NO_FLOORS)
     wanted = [

@@ -61,11 +61,11 @@ def test_an_operator_is_keyed_by_what_its_inputs_share() -> None:
 
 def test_result_columns_are_named_by_stream_or_as_asked_for() -> None:
     query = join()
-    made = output_of(query, layouts(query))
+    made = output_of(query, tuple(layouts(query)))
     assert made.schema.names == [*(f"{s}_{c}" for s in "ab" for c in SCHEMA.names), "result_time"]
     assert made.schema.field("a_x").type == pa.string_view()
     chosen = join(select={"one": "b.s", "two": "a.k"})
-    made = output_of(chosen, layouts(chosen))
+    made = output_of(chosen, tuple(layouts(chosen)))
     assert made.schema == pa.schema([("one", pa.string()), ("two", pa.int64()), ("result_time", pa.int64())])
     assert made.sources == {"one": ("b", "s"), "two": ("a", "k")}
 
@@ -83,4 +83,4 @@ def test_what_does_not_fit_is_named() -> None:
     clashing = bd.JoinQuery([bd.Stream(n, key="k") for n in ("a", "a_b")])
     wide = pa.schema([("k", pa.int64()), ("b_k", pa.int64())])
     with pytest.raises(InvalidValue, match=r"output name 'a_b_k' is wanted by a\.b_k and by a_b\.k"):
-        output_of(clashing, [layout_of(clashing, s, wide) for s in clashing.streams])
+        output_of(clashing, tuple(layout_of(clashing, s, wide) for s in clashing.streams))
