@@ -6,7 +6,7 @@ This is what features may use of their engine (they call it `Host`); the loop ov
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from braided.engine.intake import Counters, Intake, plain_schema
 from braided.engine.operators.layout import layout_of, output_of
 from braided.engine.operators.results import Results
 from braided.engine.operators.tree import Tree
-from braided.engine.sides.side import BOTTOMLESS_US
+from braided.engine.sides.side import BOTTOMLESS_US, Rows
 from braided.engine.site import Site
 from braided.engine.watermark import NONE_US, Clock, Watermark
 from braided.policies.arrays import Bools, Int64s
@@ -98,6 +98,14 @@ class Core:
         """Return, by key, whether a feature may hold rows that sides do not see; None: for no key."""
         answers = [a for hidden in self.features.of(Feature.hidden) if (a := hidden(hashes)) is not None]
         return functools.reduce(np.logical_or, answers) if answers else None
+
+    def needed(self, rows: Mapping[Plan, Rows], covers: Callable[[Int64s], Bools]) -> dict[Plan, Bools]:
+        """Return which of the hidden rows of some keys may still join, by input where not all may."""
+        stay: dict[Plan, Bools] = {}
+        for needed in self.features.of(Feature.needed):
+            for node, chosen in needed(rows, covers).items():
+                stay[node] = stay.get(node, True) & chosen
+        return stay
 
     def later(self, arrivals: Arrivals) -> Watermark:
         """The watermark once these have been processed."""

@@ -106,6 +106,19 @@ class Feature:
     def hidden(self, hashes: Int64s) -> Bools | None:
         """Return, by key, whether this feature may hold rows that sides do not see; None: for no key."""
 
+    def closed(self, hashes: Int64s, ranges: int) -> None:
+        """Keys were closed of which this feature may hold hidden rows, and so many ranges of keys."""
+
+    def needed(self, rows: Mapping[Plan, Rows], covers: Callable[[Int64s], Bools]) -> Mapping[Plan, Bools]:
+        """Return which hidden rows may still join, by input where not all may.
+
+        They owe nothing, and are all that there are of the keys that `covers` tells by their hashes.
+        """
+        return {}
+
+    def full(self) -> None:
+        """Memory is full: forget at once what was to be forgotten later."""
+
     def expire(self) -> None:
         """Forget what only this feature knows to be past."""
 
@@ -174,8 +187,8 @@ Make: TypeAlias = Callable[[Host], Feature]
 
 _HOMES: tuple[tuple[str, str, Callable[[JoinQuery, Site], bool]], ...] = (
     ("count_windows", "CountWindows", lambda query, _: query.counts),
-    ("spill", "Spilling", lambda query, _: query.memory is not None),
     ("promises", "Promises", lambda query, _: query.promises),
+    ("spill", "Spilling", lambda query, _: query.memory is not None),
     ("overload", "Overloading", lambda query, site: query.overload is not None or bool(site.state_windows)),
 )
 

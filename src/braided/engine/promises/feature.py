@@ -18,8 +18,9 @@ a unique stream brings twice is seen inside a batch. After a batch there are key
 of rows that can be dropped on the fly or let others be, later (when purging is due) those that were closed by
 a punctuation, or by the end of a cluster.
 
-Rows that sides do not see (on disk, under a memory budget) owe results and are held: of the keys of their
-partition groups nothing is forgotten.
+Rows that sides do not see (on disk, under a memory budget) may owe results, and are held: of the keys of
+their partition groups nothing is forgotten, and what is closed of them is remembered. They are judged when
+they come to light: when their rows are looked through (`needed`), or are back in memory.
 
 The output can be told, too (`emit_punctuations`): a key is *complete* when all streams are closed for it, or
 by (b). That is looked at after every batch for the keys it touched, and said once.
@@ -27,6 +28,7 @@ by (b). That is looked at after every batch for the keys it touched, and said on
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,15 +38,17 @@ from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.fields import load_fields, save_fields
 from braided.engine.intake import Arrival
 from braided.engine.kernels import closing
+from braided.engine.promises.key_sets import Pairs
 from braided.engine.promises.ledger import Ledger, put_keys
 from braided.engine.sides.keys import Keys, concat_keys
-from braided.engine.sides.side import Reason, SideState
+from braided.engine.sides.side import Reason, Rows, SideState
 from braided.engine.state import EngineState, get_arrays, put_arrays
 from braided.policies import purging
 from braided.policies.arrays import Bools, Int64s
-from braided.query.plan_tree import leaves
+from braided.query.plan_tree import Plan, leaves
 
 Ranges = list[tuple[int, int]]
+_FEW = 1_000  # keys that may be remembered twice
 _KEYS = "promises/keys"  # the part with closed keys
 _SAVED = ("scanned", "announced", "moves", "announcements")
 
@@ -59,6 +63,8 @@ class Promises(Feature):
         self.ledger: Ledger | None = None  # once the types of keys are known
         self._now: list[Keys] = []  # keys to settle after this batch
         self._later: list[Keys] = []  # and when purging is due
+        self._hidden: list[Keys] = []  # and when their rows come to light
+        self._compact = 0  # how many of these there were when they were last put together
         self.moves = 0  # ranges that were closed and that stored rows were not judged by yet
         self.scanned: Ranges = []  # that stored rows were judged by
         self.announced: Ranges = []  # that the output was told of
@@ -103,15 +109,49 @@ class Promises(Feature):
             return
         pending = self.moves + sum(map(len, self._later))
         tuning, of = self.host.query.tuning, self.host.site.part.total
-        due = purging.due(tuning, pending, idle=step.idle, parts=of)
-        parts = self._now
+        self._purge(self.ledger, due=purging.due(tuning, pending, idle=step.idle, parts=of))
+
+    def full(self) -> None:
+        """Forget what was to be forgotten later."""
+        if self.ledger is not None and (self.moves or self._later):
+            self._purge(self.ledger, due=True)
+
+    def _purge(self, ledger: Ledger, *, due: bool) -> None:
+        parts = [*self._now, *self._come_to_light()]
         if due:
-            parts = [*parts, *self._later, *self.in_ranges_since(self.ledger, self.scanned)]
+            parts = [*parts, *self._later, *self.in_ranges_since(ledger, self.scanned)]
         if any(map(len, parts)):
-            self.settle(self.ledger, concat_keys(parts))
+            self.settle(ledger, concat_keys(parts))
         self._now = []
         if due:
-            self._later, self.scanned, self.moves = [], self.ledger.ranges, 0
+            for closed in self.host.features.of(Feature.closed):
+                closed(np.empty(0, np.int64), self.moves)
+            self._later, self.scanned, self.moves = [], ledger.ranges, 0
+
+    def needed(self, rows: Mapping[Plan, Rows], covers: Callable[[Int64s], Bools]) -> dict[Plan, Bools]:
+        """Judge rows that come to light, and closed keys of theirs."""
+        ledger = self.ledger
+        if ledger is None:
+            return {}
+        shown = {node: _keys_of(ledger, of_node) for node, of_node in rows.items()}
+        closed_ones, self._hidden = _parted(self._hidden, covers)
+        keys = concat_keys([*shown.values(), *closed_ones])
+        keys = keys.pick(keys.first_ones())
+        gone = self._settle(ledger, keys, shown)
+        return {
+            node: ~Pairs.of(*keys.pick(gone[node]).words).has(*of_node.words)
+            for node, of_node in shown.items()
+            if gone[node].any()
+        }
+
+    def _come_to_light(self) -> list[Keys]:
+        """Closed keys whose rows are hidden no more."""
+        light, self._hidden = _parted(self._hidden, lambda hashes: ~self._is_hidden(hashes))
+        return light
+
+    def _is_hidden(self, hashes: Int64s) -> Bools:
+        hidden = self.host.hidden(hashes)
+        return np.zeros(len(hashes), np.bool_) if hidden is None else hidden
 
     def save(self, state: EngineState) -> None:
         """Closed keys, and those that are still to be settled."""
@@ -121,6 +161,7 @@ class Promises(Feature):
         numbers = {**self.ledger.save(arrays), **save_fields(self, _SAVED)}
         put_keys(arrays, "now", self._now)
         put_keys(arrays, "later", self._later)
+        put_keys(arrays, "hidden", self._hidden)
         state.put_feature(self.name, numbers)
         put_arrays(state, _KEYS, arrays)
 
@@ -132,7 +173,8 @@ class Promises(Feature):
         arrays = get_arrays(state, _KEYS)
         self.ledger.load(numbers, arrays)
         load_fields(self, _SAVED, numbers)
-        self._now, self._later = ([self.ledger.get_keys(arrays, name)] for name in ("now", "later"))
+        parts = [self.ledger.get_keys(arrays, name) for name in ("now", "later", "hidden")]
+        self._now, self._later, self._hidden = ([keys] for keys in parts)
 
     def describe(self, numbers: Numbers) -> None:
         """Closed keys, and announcements."""
@@ -200,18 +242,21 @@ class Promises(Feature):
     def _sides(self) -> list[SideState | None]:
         return [self.host.tree.sides.get(name) for name in self.host.query.names]
 
-    def _judged(self, ledger: Ledger, keys: Keys) -> tuple[Any, Bools, Bools]:
+    def _judged(
+        self, ledger: Ledger, keys: Keys, shown: Mapping[Plan, Keys] | None = None
+    ) -> tuple[Any, Bools, Bools]:
         """By stream and key what is closed; of which keys no result is to come.
 
-        And of which keys rows may be held where sides do not see them.
+        And of which keys rows may be held where sides do not see them; or what these are is `shown`.
         """
-        closed, hidden = ledger.by_stream(keys), self.host.hidden(keys.hashes)
-        if hidden is None:
-            hidden = np.zeros(len(keys), np.bool_)
+        closed = ledger.by_stream(keys)
+        hidden = self._is_hidden(keys.hashes) if shown is None else np.zeros(len(keys), np.bool_)
         held = hidden | ~closed  # or by what sides hold, where that matters
-        for of_stream, side, known in zip(held, self._sides, closed, strict=True):
+        for name, of_stream, side, known in zip(self.host.query.names, held, self._sides, closed, strict=True):
             if side is not None and known.any():
                 of_stream[known] |= holds(side, keys.pick(known))
+            if shown is not None and name in shown:
+                of_stream |= Pairs.of(*shown[name].words).has(*keys.words)
         others = np.array([np.delete(closed, i, axis=0).all(axis=0) for i in range(len(closed))])
         while True:
             finished: Bools = (closed & ~held).any(axis=0)
@@ -222,18 +267,50 @@ class Promises(Feature):
 
     def settle(self, ledger: Ledger, keys: Keys) -> None:
         """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
-        keys = keys.pick(keys.first_ones())
-        closed, finished, hidden = self._judged(ledger, keys)
+        self._settle(ledger, keys.pick(keys.first_ones()))
+
+    def _settle(
+        self, ledger: Ledger, keys: Keys, shown: Mapping[Plan, Keys] | None = None
+    ) -> dict[Plan, Bools]:
+        """The same of keys given once; by input which of them can join no more."""
+        closed, finished, hidden = self._judged(ledger, keys, shown)
+        gone: dict[Plan, Bools] = {}
         for node, side in self.host.tree.sides.items():
             places = [self.host.query.names.index(name) for name in leaves(node)]
-            gone = (finished | np.delete(closed, places, axis=0).all(axis=0)) & ~hidden
-            if gone.any():
-                purged = purge(side, keys.pick(gone))
+            gone[node] = (finished | np.delete(closed, places, axis=0).all(axis=0)) & ~hidden
+            if gone[node].any():
+                purged = purge(side, keys.pick(gone[node]))
                 if isinstance(node, str):
                     self.host.counters[places[0]].purged_rows += purged
-        all_closed = closed.all(axis=0)
-        if all_closed.any():
+        if (all_closed := closed.all(axis=0) & ~hidden).any():
             ledger.finish(keys.pick(all_closed))
+        if (waiting := hidden & closed.any(axis=0)).any():
+            self._wait(keys.pick(waiting))
+        return gone
+
+    def _wait(self, keys: Keys) -> None:
+        """Remember closed keys until their rows come to light."""
+        for closed in self.host.features.of(Feature.closed):
+            closed(keys.hashes, 0)
+        self._hidden.append(Keys(keys.hashes, keys.checks))
+        if sum(map(len, self._hidden)) > 2 * self._compact + _FEW:
+            everything = concat_keys(self._hidden)
+            self._hidden = [everything.pick(everything.first_ones())]
+            self._compact = len(self._hidden[0])
+
+
+def _keys_of(ledger: Ledger, rows: Rows) -> Keys:
+    """The keys of rows, row by row."""
+    return Keys(rows.hashes, None if ledger.keys.exact else rows.checks)
+
+
+def _parted(parts: list[Keys], chosen: Callable[[Int64s], Bools]) -> tuple[list[Keys], list[Keys]]:
+    """Keys that are chosen by their hashes, and the others."""
+    if not any(map(len, parts)):
+        return [], []
+    keys = concat_keys(parts)
+    these = chosen(keys.hashes)
+    return [keys.pick(these)], [keys.pick(~these)]
 
 
 def holds(side: SideState, keys: Keys) -> Bools:

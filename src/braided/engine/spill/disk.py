@@ -79,7 +79,7 @@ class Disk:
 
     def flush(self, operator: Operator, groups: Bools) -> None:
         """Write groups of one operator to disk: the same of every input, or `groups` by input."""
-        self.flushed(operator, groups, self.write(operator, groups))
+        self.flushed(operator, groups, [self.write(operator, groups)])
 
     def write(self, operator: Operator, groups: Bools) -> list[dict[int, Piece]]:
         """The rows in memory of some groups on disk, by input and group; memory still has them."""
@@ -100,10 +100,10 @@ class Disk:
         places = range(len(operator.node))
         return [dict(zip(groups.get(p, ()), written.get(p, ()), strict=True)) for p in places]
 
-    def flushed(self, operator: Operator, groups: Bools, written: list[dict[int, Piece]]) -> None:
-        """Memory gives up what was written."""
+    def flushed(self, operator: Operator, groups: Bools, written: list[list[dict[int, Piece]]]) -> None:
+        """Memory gives up what was written, at once or in turns."""
         self.tick += 1
-        self.flushed_rows += self.add(operator.number, self.tick, written)
+        self.flushed_rows += sum(self.add(operator.number, self.tick, pieces) for pieces in written)
         self.forget(operator, groups)
         if operator.combining is None:  # an input has brought nothing yet, so nothing is owed
             self.meet(operator.number, self.generations[operator.number].groups)
@@ -142,13 +142,11 @@ class Disk:
         """Some groups' rows on disk are needed no more."""
         self.store.drop(self.generations[operator].drop(groups))
 
-    def mostly_dead(self) -> bool:
-        """Whether the watermark has passed more than half of what is on disk."""
-        if not self._query.windowed:
-            return False
+    def mostly_dead(self, closed_rows: float) -> bool:
+        """Whether more than half of what is on disk can join no more, by the watermark or by promises."""
         pieces = [stored.piece for generations in self.generations for _, stored in generations]
-        dead = sum(p.rows for p in pieces if p.dies_us < self._host.watermark.us)
-        return 2 * dead > sum(p.rows for p in pieces)
+        past = sum(p.rows for p in pieces if p.dies_us < self._host.watermark.us) if self._query.windowed else 0
+        return 2 * (past + closed_rows) > sum(p.rows for p in pieces)
 
     def drop_dead(self, watermark_us: int) -> None:
         """Forget what the watermark has passed, of groups whose rows have met."""
@@ -159,10 +157,24 @@ class Disk:
             before = generations.rows.sum(axis=1)
             self.store.drop(generations.drop(~generations.owing, watermark_us))
             for child, rows in zip(operator.node, before - generations.rows.sum(axis=1), strict=True):
-                if isinstance(child, str):
-                    self._host.counters[self._query.names.index(child)].expired_rows += int(rows)
-                else:
-                    self.tree.sides[child].forgotten[Reason.EXPIRE] += int(rows)
+                self.count_dead(child, int(rows))
+
+    def living(self, child: Plan, rows: Rows, watermark_us: int) -> Bools:
+        """Which rows of an input the watermark has not passed."""
+        ends_us = self._ends_us(child, rows) if len(rows) else None
+        return np.ones(len(rows), np.bool_) if ends_us is None else np.asarray(ends_us >= watermark_us)
+
+    def count_dead(self, child: Plan, rows: int) -> None:
+        """Count rows that the watermark has passed."""
+        if isinstance(child, str):
+            self._host.counters[self._query.names.index(child)].expired_rows += rows
+        else:
+            self.tree.sides[child].forgotten[Reason.EXPIRE] += rows
+
+    def count_purged(self, child: Plan, rows: int) -> None:
+        """Count rows that can join no more by what streams promised."""
+        if isinstance(child, str):
+            self._host.counters[self._query.names.index(child)].purged_rows += rows
 
     # from and to a checkpoint
 

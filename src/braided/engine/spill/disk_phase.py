@@ -22,7 +22,7 @@ from braided.engine.sides.groups import group_of
 from braided.engine.sides.side import SideState
 from braided.engine.spill.disk import Disk
 from braided.engine.spill.merging import across, apart
-from braided.policies.arrays import Bools, Int64s
+from braided.policies.arrays import Bools, Floats, Int64s
 from braided.policies.flush import registry
 from braided.policies.flush.question import Groups, Merge, Setting
 from braided.policies.flush.state_manager import owed_after_flush
@@ -109,7 +109,10 @@ class DiskPhase:
 
     def parts(self, operator: Operator, groups: Bools) -> Iterator[Bools]:
         """Some groups, as many at a time as may be merged together."""
-        sizes = self._disk.bytes_in_memory(operator)
+        return self.split(groups, self._disk.bytes_in_memory(operator))
+
+    def split(self, groups: Bools, sizes: Floats) -> Iterator[Bools]:
+        """Some groups, as many at a time as there is room for."""
         part, size = np.zeros_like(groups), 0.0
         for group in np.flatnonzero(groups).tolist():
             if part.any() and size + sizes[group] > self._room_bytes:

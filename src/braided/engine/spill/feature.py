@@ -36,6 +36,7 @@ from braided.engine.spill.disk import Disk, check_saved
 from braided.engine.spill.disk_phase import DiskPhase
 from braided.engine.spill.files import Piece
 from braided.engine.spill.group_statistics import LOCAL
+from braided.engine.spill.sifting import Sifting
 from braided.engine.state import EngineState
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.flush import registry
@@ -55,10 +56,11 @@ class _Task:
 
     groups: Bools
     with_memory: bool  # rows in memory are the latest generation
-    pieces: list[dict[int, Piece]] = field(default_factory=list)  # rows in memory, already written
+    pieces: list[list[dict[int, Piece]]] = field(default_factory=list)  # rows in memory, already written
     dropped: Bools | None = None  # groups whose earlier pieces go; rows in memory go with them
     leaves: bool = False  # rows in memory are written, and go
     settles: bool = False  # with those of all operators: afterwards nothing is owed
+    dead: list[int] = field(default_factory=list)  # rows of each input that are left out
 
 
 Tasks = dict[int, _Task]  # by number of operator
@@ -75,6 +77,7 @@ class Spilling(Feature):
         self.memory, self.tree = host.query.memory, host.tree
         self.disk = Disk(host)
         self.phase = DiskPhase(self.disk, host)
+        self.sifting = Sifting(host, self.disk, self.phase)
         free_at_once()
         self.defers = self.memory.defer is not False  # or rows were restored that may owe something
         if self.defers and host.query.emit_punctuations:
@@ -112,7 +115,8 @@ class Spilling(Feature):
     def save(self, state: EngineState) -> None:
         """What is on disk, and what is merged next."""
         numbers = self.disk.save(state)
-        state.put_feature(self.name, {**numbers, "defers": self.defers, "next": self.next})
+        numbers |= {"defers": self.defers, "next": self.next, "sifting": self.sifting.save()}
+        state.put_feature(self.name, numbers)
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on; rows that were saved may owe something, whatever is asked for now."""
@@ -123,6 +127,7 @@ class Spilling(Feature):
             self.defers |= numbers["on_disk"] and numbers["defers"]
             self.defers |= any(generations.owing.any() for generations in self.disk.generations)
             self.next = [None if merge is None else Merge(*merge) for merge in numbers["next"]]
+            self.sifting.load(numbers["sifting"])
 
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:
@@ -145,23 +150,38 @@ class Spilling(Feature):
 
     # flushing
 
+    def closed(self, hashes: Int64s, ranges: int) -> None:
+        """Count what is closed while rows are on disk."""
+        self.sifting.closed(hashes, ranges)
+
     def make_room(self, incoming: int) -> None:
         """Flush, and give up rows that are gone, until this many bytes more fit; or take groups back."""
-        limit, held = self.memory.limit_bytes, self.held
-        row_bytes = self.disk.statistics.row_bytes
-        gone = sum(s.gone_rows * row_bytes[n] for n, s in self.tree.sides.items())
+        limit, held, gone = self.memory.limit_bytes, self.held, self._gone
         if not self.defers:
             self._take_back(_BACK_SHARE * limit - (held - gone) - incoming)
         if incoming or held > limit:  # else the next batch will say how much it needs
-            over = held - gone + incoming - LIVE_SHARE * limit
-            if over > 0:
+            if self._over(incoming) > 0:
+                for full in self.host.features.of(Feature.full):
+                    full()
+            if (over := self._over(incoming)) > 0:
                 self._flush(max(over, self.memory.flush_share * limit))
+            held, gone = self.held, self._gone
             if held + incoming > limit:
                 for side in self.tree.sides.values():
                     side.leave_out_gone()
                 self._freed(gone)
         if self.host.site.retried:
             self.next = [self.phase.decide(idle=idle) if self.defers else None for idle in (False, True)]
+
+    @property
+    def _gone(self) -> float:
+        """About how many bytes rows take that are gone and still held."""
+        row_bytes = self.disk.statistics.row_bytes
+        return sum(s.gone_rows * row_bytes[n] for n, s in self.tree.sides.items())
+
+    def _over(self, incoming: int) -> float:
+        """By how many bytes rows that are found would be too many."""
+        return self.held - self._gone + incoming - LIVE_SHARE * self.memory.limit_bytes
 
     def _flush(self, size: float) -> None:
         """Write the least useful groups to disk, this many bytes at least."""
@@ -173,6 +193,7 @@ class Spilling(Feature):
         for operator, groups in zip(self.tree.operators, by_operator, strict=True):
             if groups.any():
                 self.disk.flush(operator, groups)
+        self.sifting.written()
 
     def _take_back(self, room: float) -> None:
         """Groups that owe nothing come back to memory, those that most arrives for first."""
@@ -198,9 +219,9 @@ class Spilling(Feature):
     def work(self, *, idle: bool) -> Iterator[Tasks]:
         """What is to be merged before the next batch; if that is idle, memory gives nothing."""
         at_once = self.memory.defer is False
-        if self.defers and (at_once or self.disk.mostly_dead()):
+        if self.defers and (at_once or self._mostly_dead()):
             yield from self._all_owed()
-            self.disk.drop_dead(self.host.watermark.us)
+            self._settled(self.host.watermark.us)
             self.defers = not at_once
         if self.defers and (merge := self.phase.decide(idle=idle)) is not None:
             yield self._task_of(merge)
@@ -209,7 +230,7 @@ class Spilling(Feature):
         """What is merged together with a batch: decided from what was saved when the last one ended."""
         if not self.defers or not self.host.site.retried or step.later.ended:
             return {}
-        if self.memory.defer is False or self.disk.mostly_dead():
+        if self.memory.defer is False or self._mostly_dead():
             return {
                 o.number: _Task(g.groups, with_memory=True, leaves=True, settles=True)
                 for o, g in zip(self.tree.operators, self.disk.generations, strict=True)
@@ -268,22 +289,33 @@ class Spilling(Feature):
         disk = self.disk
         for number, task in self._tasks.items():
             if task.dropped is not None:
+                operator = self.tree.operators[number]
                 disk.drop(number, task.dropped)
-                disk.flushed(self.tree.operators[number], task.groups, task.pieces)
+                disk.flushed(operator, task.groups, task.pieces)
+                for child, rows in zip(operator.node, task.dead, strict=False):
+                    disk.count_dead(child, rows)
             disk.meet(number, task.groups)
         if any(task.settles for task in self._tasks.values()):
-            disk.drop_dead(self._began_us)
+            self._settled(self._began_us)
             self.defers = self.memory.defer is not False
+        if self._tasks:
+            self.sifting.written()
         self._tasks = {}
         disk.statistics.after_interval()
         self._freed(self.phase.rows * disk.statistics.mean_row_bytes)
         self.read_rows += self.phase.rows
         self.phase.measured()
 
+    def purge(self, step: Step) -> None:
+        """Rows on disk of keys that are closed by now go, if nothing is owed."""
+        if not self.defers:
+            self._sift()
+
     def undo(self) -> None:
         """What the step wrote goes."""
         for task in self._tasks.values():
-            self.disk.store.drop(p for of_input in task.pieces for p in of_input.values())
+            written = (of_input for inputs in task.pieces for of_input in inputs)
+            self.disk.store.drop(p for of_input in written for p in of_input.values())
         self._tasks = {}
 
     # parts of the above
@@ -296,14 +328,41 @@ class Spilling(Feature):
         return {merge.operator: _Task(groups, self.memory.one_sided or leaves, leaves=leaves)}
 
     def _write_all(self, operator: Operator, task: _Task) -> None:
-        """Write the rows in memory of a task's groups; where there are many pieces, all rows as one."""
+        """Write the rows in memory of a task's groups; where there are many pieces, all rows as one.
+
+        Dead rows are left out then, or, if operators below may still owe rows that meet them, are put by
+        themselves, so that they can go when nothing is owed.
+        """
         crowded = self.disk.generations[operator.number].crowded(_MOST_PIECES)
         task.dropped = task.groups & crowded
-        task.pieces = self.disk.write(operator, task.groups & ~crowded)
+        task.pieces = [self.disk.write(operator, task.groups & ~crowded)]
         if task.dropped.any():
-            read = self.disk.read(operator, task.dropped, with_memory=True)
-            rewritten = self.disk.write_rows(operator, [rows for rows, _ in read])
-            task.pieces = [of_input | more for of_input, more in zip(task.pieces, rewritten, strict=True)]
+            rows = [rows for rows, _ in self.disk.read(operator, task.dropped, with_memory=True)]
+            inputs = list(zip(operator.node, rows, strict=True))
+            living = [self.disk.living(child, of_input, self._began_us) for child, of_input in inputs]
+            dead = [~alive for alive in living]
+            for chosen in (living, dead):
+                if chosen is living or (any(d.any() for d in dead) and not self._nothing_owed_below(operator)):
+                    picked = [r.pick(these) for r, these in zip(rows, chosen, strict=True)]
+                    task.pieces.append(self.disk.write_rows(operator, picked))
+            if self._nothing_owed_below(operator):
+                task.dead = [int(np.count_nonzero(d)) for d in dead]
+
+    def _nothing_owed_below(self, operator: Operator) -> bool:
+        return not self.defers or all(isinstance(child, str) for child in operator.node)
+
+    def _sift(self) -> None:
+        if (due := self.sifting.due()).any():
+            self.sifting.sift(due)
+
+    def _mostly_dead(self) -> bool:
+        return self.disk.mostly_dead(self.sifting.dead_rows())
+
+    def _settled(self, watermark_us: int) -> None:
+        """Nothing is owed: dead rows go, and groups come back if there is room again."""
+        self.disk.drop_dead(watermark_us)
+        self._sift()
+        self._take_back(_BACK_SHARE * self.memory.limit_bytes - (self.held - self._gone))
 
     def _all_owed(self) -> Iterator[Tasks]:
         """All that is owed, from below; afterwards groups with rows on disk have none in memory."""
