@@ -116,14 +116,22 @@ class Simulator:
         self.run += 1
         self.definition.started(query, plan.epoch.number, plan.epoch.since_us)
 
-    def _planned(self, query: bd.JoinQuery, buckets: int, layout: Layout | None, *, auto: bool) -> JoinPlan:
+    def _planned(
+        self,
+        query: bd.JoinQuery,
+        buckets: int,
+        layout: Layout | None,
+        *,
+        auto: bool,
+        pending: str | None = None,
+    ) -> JoinPlan:
         schemas = tuple(self.schemas[name] for name in query.names)
         layout = layout or choose(query, buckets)
         plan = JoinPlan(query, schemas, buckets, "flag", self.arena, layout=layout, checkpoint="here")
         metas = self.metas()
         if not metas:
             return plan
-        later = epochs.resume(plan, metas, find_hot=auto, choose_shares=not auto)
+        later = epochs.resume(plan, metas, pending, find_hot=auto, choose_shares=not auto)
         for label in metas.keys() & set(later.labels):
             check_same_query(metas[label], later.place(label)[0])
         return later
@@ -137,7 +145,8 @@ class Simulator:
             lost.append(self._attempt(tables, clock)[1])
             if self.rng.random() < 0.3:  # and the driver with it; epochs may have passed since it started
                 query, buckets, layout, auto = self._asked
-                self.plan, again = self._planned(query, buckets, layout, auto=auto), True
+                pending = epochs.fingerprint(self.plan)
+                self.plan, again = self._planned(query, buckets, layout, auto=auto, pending=pending), True
         states, out = self._attempt(tables, clock)
         for other in lost:
             self._assert_same(other, out)
