@@ -233,6 +233,30 @@ def test_another_plan_keeps_all_intermediate_rows(own_root: Path, monkeypatch: p
     assert tree.push({"a": nothing, "b": nothing, "c": marked(range(17))}).num_rows == 17
 
 
+def test_after_a_change_of_plans_the_right_rows_are_noted_as_gone(
+    own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another plan leaves out what had gone at the front; chunks then spoke of the row behind each."""
+
+    def made(plan: Any) -> Cluster:
+        streams = [bd.Stream(n, "k", punctuation="p") for n in "abc"]
+        return one_bucket(bd.JoinQuery(streams, plan=plan, tuning=bd.Tuning(purge="immediate")), monkeypatch)
+
+    def batch(keys: Any = (), closed: Any = ()) -> dict[str, pa.Table]:
+        return dict.fromkeys("abc", marked(keys, closed))
+
+    flat, tree = made("mjoin"), made("linear")
+    flat.push(batch(range(9)))
+    flat.push(batch(closed=[0]))  # the first row goes
+    tree.states = flat.states
+    tree.push(batch(closed=[1]))
+    assert stored_rows(tree) == dict.fromkeys("abc", 7)
+    shutil.rmtree(own_root)
+    assert tree.push({**batch(), "c": marked(range(2, 9))}).num_rows == 7
+    tree.push(batch(closed=range(2, 9)))
+    assert stored_rows(tree) == dict.fromkeys("abc", 0)
+
+
 def test_damaged_closed_keys_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     made = one_bucket(
         bd.JoinQuery([bd.Stream("a", "k", unique=True), bd.Stream("b", "k", punctuation="p")]), monkeypatch

@@ -132,10 +132,13 @@ class BucketState:
         return engine
 
     def _place_chunks(self, engine: Engine) -> None:
-        """Say where the rows of chunks lie in the sides that were filled from them."""
+        """Say where the rows of chunks lie in the sides that were filled from them.
+
+        The first of them may have gone since; what was renumbered is written anew.
+        """
         stored = self.meta.by_input()
         for side in engine.tree.sides.values():
-            first = side.first
+            first = side.count - sum(chunk.rows for chunk in stored.get(side.name, ()))
             for chunk in stored.get(side.name, ()):
                 chunk.start = first
                 first += chunk.rows
