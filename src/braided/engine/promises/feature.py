@@ -252,7 +252,9 @@ class Promises(Feature):
         closed = ledger.by_stream(keys)
         hidden = self._is_hidden(keys.hashes) if shown is None else np.zeros(len(keys), np.bool_)
         held = hidden | ~closed  # or by what sides hold, where that matters
-        for name, of_stream, side, known in zip(self.host.query.names, held, self._sides, closed, strict=True):
+        for name, of_stream, side, known in zip(
+            self.host.query.names, held, self._sides, closed, strict=True
+        ):
             if side is not None and known.any():
                 of_stream[known] |= holds(side, keys.pick(known))
             if shown is not None and name in shown:

@@ -145,7 +145,9 @@ class Disk:
     def mostly_dead(self, closed_rows: float) -> bool:
         """Whether more than half of what is on disk can join no more, by the watermark or by promises."""
         pieces = [stored.piece for generations in self.generations for _, stored in generations]
-        past = sum(p.rows for p in pieces if p.dies_us < self._host.watermark.us) if self._query.windowed else 0
+        past = (
+            sum(p.rows for p in pieces if p.dies_us < self._host.watermark.us) if self._query.windowed else 0
+        )
         return 2 * (past + closed_rows) > sum(p.rows for p in pieces)
 
     def drop_dead(self, watermark_us: int) -> None:

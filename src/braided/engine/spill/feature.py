@@ -342,7 +342,9 @@ class Spilling(Feature):
             living = [self.disk.living(child, of_input, self._began_us) for child, of_input in inputs]
             dead = [~alive for alive in living]
             for chosen in (living, dead):
-                if chosen is living or (any(d.any() for d in dead) and not self._nothing_owed_below(operator)):
+                if chosen is living or (
+                    any(d.any() for d in dead) and not self._nothing_owed_below(operator)
+                ):
                     picked = [r.pick(these) for r, these in zip(rows, chosen, strict=True)]
                     task.pieces.append(self.disk.write_rows(operator, picked))
             if self._nothing_owed_below(operator):
