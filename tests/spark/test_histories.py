@@ -85,7 +85,7 @@ class History:
             simulator.check()
         if story.bounded or story.windows == "count":
             self.move_on(exact=story.bounded and not lossy)
-        elif story.windows == "unbounded" and story.budget in ("", "overload"):
+        elif story.windows == "unbounded" and story.budget != "overload-input":
             self.close()
         simulator.check(exact=not lossy, input_shed=lossy and story.budget == "overload-input")
 
@@ -132,7 +132,8 @@ class History:
                 assert rows == everything or (story.budget and rows < everything)  # state_rows
         if all(map(story.punctuates, story.names)):
             self.batch(story.ends())
-            simulator.batch({}, self.clock_s)
+            for _ in range(3 if story.budget == "defer" else 1):
+                simulator.batch({}, self.clock_s)
             assert not simulator.held()
 
 
