@@ -14,9 +14,12 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.spark.bucket import Bucket
 from braided.spark.storage import folders
+from braided.spark.storage.bucket_state import BucketState
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import Meta
+from braided.spark.wire import blobs
 from braided.testing import assert_same_bag, bag, expected
 from braided.testing.samples.files import add_file
 from tests.promised import KINDS, batches_of, data_of, plainly, promised_stream, promised_table
@@ -328,3 +331,36 @@ def test_finish_says_what_it_cannot_do(spark: Any, tmp_path: Path) -> None:
     run(bd.spark.join(query, read(spark, tmp_path, tables), buckets=2), tmp_path)
     with pytest.raises(bd.BraidedError, match=r"owes nothing.*defer=True"):
         bd.spark.finish(str(tmp_path / "checkpoint"), spark=spark)
+
+
+@pytest.mark.usefixtures("own_root")
+def test_what_is_known_of_groups_lasts_from_batch_to_batch() -> None:
+    """Different keys were counted anew in every batch, and the first interval began in 1970."""
+    rng, keys = np.random.default_rng(1), 400
+    streams = [bd.Stream(n, "k", time="t", window="1 hour", lateness="0 s") for n in "ab"]
+    memory = bd.Memory(40_000, defer=True, groups=4, state_manager=False, interval="1 microsecond")
+    query = bd.JoinQuery(streams, memory=memory)
+    made, came = None, set[int]()
+    for n in range(50):
+        values = {s: rng.integers(0, keys, 40) for s in "ab"}
+        batch = {
+            s: pa.table({"k": v, "t": pa.array(np.full(40, 1000 * n), pa.timestamp("us")), "id": v})
+            for s, v in values.items()
+        }
+        made = made or Cluster(query, batch)
+        made.push(batch)
+        came |= {k for v in values.values() for k in v.tolist()}
+    assert made is not None
+    believed = owed = really = 0.0
+    for number, state in enumerate(made.states):
+        engine = BucketState(made.plan, number, copy.deepcopy(state)).engine(None)
+        spilling = engine.core.features.get("spill")
+        believed += spilling.disk.statistics.of[0].unique().sum()
+        owed += engine.statistics().owed
+        assert spilling.disk.statistics.began > 1.6e9
+        assert spilling.phase.rate != 1e6 or not spilling.phase.rows
+        really += sum(
+            blobs.decode(b).num_rows for b in Bucket(made.plan, number, copy.deepcopy(state)).owed()
+        )
+    assert abs(believed / len(came) - 1) < 0.2
+    assert 0.5 * really < owed < 2 * really

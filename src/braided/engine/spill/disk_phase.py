@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -37,10 +38,12 @@ class DiskPhase:
     """Decides on merges for one join, and merges; counts them, their rows and their seconds."""
 
     def __init__(self, disk: Disk, host: Host) -> None:
-        self._disk, self._tree, self._clock = disk, host.tree, host.site.clock
+        self._disk, self._tree = disk, host.tree
+        # how fast merges are is measured in one batch and used from the next one on
+        self._clock = time.perf_counter if host.site.retried else host.site.clock
         self.memory = disk.memory
         self.along = self.memory.flush == "adaptive-global" and self.memory.state_manager
-        self._rate = self.memory.disk_rate or _FIRST_RATE
+        self.rate = self.memory.disk_rate or _FIRST_RATE  # rows a second
         self._room_bytes = _MERGE_SHARE * self.memory.limit_bytes
         self._shuffle = np.random.default_rng(host.query.tuning.seed)
         self.reason = ""  # why it last decided as it did, with its numbers
@@ -50,7 +53,7 @@ class DiskPhase:
     def measured(self) -> None:
         """The merges of a step are over: learn how fast they were."""
         if self.rows and self.seconds > 0 and self.memory.disk_rate is None:
-            self._rate = 0.5 * self._rate + 0.5 * self.rows / self.seconds
+            self.rate = 0.5 * self.rate + 0.5 * self.rows / self.seconds
 
     def decide(self, *, idle: bool) -> Merge | None:
         """What to merge now; an idle batch leaves all time and memory to merges. The reason is logged."""
@@ -61,7 +64,7 @@ class DiskPhase:
         weight = 0.0 if idle else self.memory.memory_weight
         adaptive = self.memory.flush == "adaptive-global"
         name = self.memory.flush if self.memory.state_manager or not adaptive else "state-spill"
-        decision = registry.MERGES[name](plan, Setting(self.memory.interval_s, self._rate, room, weight))
+        decision = registry.MERGES[name](plan, Setting(self.memory.interval_s, self.rate, room, weight))
         self.reason = decision.reason
         _log.info("%s", self.reason)
         return decision.merge
@@ -94,13 +97,17 @@ class DiskPhase:
         Where inputs are flushed one by one, it does anyway; there after a merge nothing is known to be owed
         until something arrives or leaves.
         """
-        owed = self._disk.owed[operator.number]
         if not self.memory.one_sided and not self.along:
-            return owed
+            return self._disk.owed[operator.number]
+        return self.owed_in_all(operator)
+
+    def owed_in_all(self, operator: Operator) -> Any:
+        """About how many combinations groups owe, those of rows in memory included."""
+        owed = self._disk.owed[operator.number]
         on_disk = self._disk.generations[operator.number].rows.astype(np.float64)
         held = self._disk.statistics.held(operator)
         unique = self._disk.statistics.of[operator.number].unique()
-        if self.along:
+        if not self.memory.one_sided:
             return owed + owed_after_flush(on_disk, held, unique)
         same_key = unique ** (len(held) - 1)
         return np.where(owed > 0, (np.prod(on_disk + held, axis=0) - np.prod(held, axis=0)) / same_key, 0.0)

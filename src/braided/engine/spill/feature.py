@@ -115,7 +115,8 @@ class Spilling(Feature):
     def save(self, state: EngineState) -> None:
         """What is on disk, and what is merged next."""
         numbers = self.disk.save(state)
-        numbers |= {"defers": self.defers, "next": self.next, "sifting": self.sifting.save()}
+        numbers |= {"defers": self.defers, "next": self.next, "rate": self.phase.rate}
+        numbers |= {"sifting": self.sifting.save()}
         state.put_feature(self.name, numbers)
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
@@ -128,6 +129,7 @@ class Spilling(Feature):
             self.defers |= any(generations.owing.any() for generations in self.disk.generations)
             self.next = [None if merge is None else Merge(*merge) for merge in numbers["next"]]
             self.sifting.load(numbers["sifting"])
+            self.phase.rate = self.memory.disk_rate or numbers["rate"]
 
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:
@@ -140,7 +142,7 @@ class Spilling(Feature):
         size, reason = self.disk.store.bytes, self.phase.reason
         if reason:
             numbers.reasons.append(f"on disk: {size:,} bytes; {reason}")
-        owed = sum(self.phase.owed(o).sum() for o in self.tree.operators) if self.defers else 0
+        owed = sum(self.phase.owed_in_all(o).sum() for o in self.tree.operators) if self.defers else 0
         numbers.join |= {"spilled_bytes": size, "owed": round(owed), "disk_decision": reason}
         for name, of_stream in zip(self.host.query.names, numbers.streams, strict=True):
             if "live_rows" in of_stream:

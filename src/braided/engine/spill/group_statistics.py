@@ -1,11 +1,13 @@
 """What is known of the partition groups of a live tree: flush policies and disk phases go by it.
 
-Different keys of a group are counted by marking places in a table by their hash (linear counting): its share
-of places that stayed empty tells how many there were.
+Different keys of a group are counted by a sketch of 64 bytes that is saved with the state (HyperLogLog, and
+linear counting while there are few): it is within about 13 % for one group, and closer for many together.
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +24,9 @@ from braided.policies.keeping import Smoothed
 from braided.query.memory import Memory
 from braided.query.plan_tree import Plan, leaves
 
-_PLACES_SHARE = 128  # of the limit: what the tables of all operators together may take
-_LEAST_BITS, _MOST_BITS = 5, 16
+_SKETCH_BITS = 6
+_SKETCH = 1 << _SKETCH_BITS  # bytes of a group
+_BIAS = 0.709  # of HyperLogLog with as many registers
 _ROW_BYTES = 40  # of a stored row, besides its columns: hash, time, link and its part of the index
 LOCAL, OVERALL = -2, -1
 
@@ -31,22 +34,24 @@ LOCAL, OVERALL = -2, -1
 class GroupCounts:
     """What the groups of one operator take in and give out, interval by interval."""
 
-    def __init__(self, memory: Memory, inputs: int, operators: int) -> None:
+    def __init__(self, memory: Memory, inputs: int) -> None:
         self._bits = memory.group_bits
         groups = 1 << self._bits
-        room = memory.limit_bytes // _PLACES_SHARE // operators // groups
-        self._place_bits = min(_MOST_BITS, max(_LEAST_BITS, room.bit_length() - 1))
-        self._places = np.zeros((groups, 1 << self._place_bits), np.bool_)
+        self._sketches = np.zeros((groups, _SKETCH), np.uint8)
         self._counts = np.zeros((inputs + 2, groups))  # arrived by input, local, overall
         self._averages = Smoothed(memory.statistics, alpha=memory.alpha, average_of=memory.average_of)
         self.silent = [True] * inputs  # by input, whether the latest batch brought nothing
-        self.nbytes = self._places.nbytes + 4 * self._counts.nbytes
+        self.nbytes = self._sketches.nbytes + 4 * self._counts.nbytes
 
     def arrived(self, place: int, hashes: Int64s) -> None:
         """Rows arrive at an input."""
         self.silent[place] = False
         self.count(place, group_of(hashes, self._bits))
-        self._places.reshape(-1)[group_of(hashes, self._bits + self._place_bits)] = True
+        words = hashes.view(np.uint64) << np.uint64(self._bits + _SKETCH_BITS)
+        zeros = 64 - np.frexp(words.astype(np.float64))[1]  # in front of the rest of the hash
+        ranks = np.minimum(zeros, 63 - self._bits - _SKETCH_BITS) + 1
+        at = group_of(hashes, self._bits + _SKETCH_BITS)
+        np.maximum.at(self._sketches.reshape(-1), at, ranks.astype(np.uint8))
 
     def count(self, what: int, groups: Int64s) -> None:
         """Count groups: of rows at an input, of combinations (`LOCAL`), of results (`OVERALL`)."""
@@ -65,13 +70,15 @@ class GroupCounts:
 
     def unique(self) -> Floats:
         """About how many different keys came in each group; at least one."""
-        places = self._places.shape[1]
-        empty = np.maximum(places - np.count_nonzero(self._places, axis=1), 0.5)
-        return np.asarray(np.maximum(1.0, -places * np.log(empty / places)))
+        empty = _SKETCH - np.count_nonzero(self._sketches, axis=1)
+        many = _BIAS * _SKETCH**2 / np.exp2(-self._sketches.astype(np.float64)).sum(axis=1)
+        few = _SKETCH * np.log(_SKETCH / np.maximum(empty, 1))
+        return np.maximum(1.0, np.where((many <= 2.5 * _SKETCH) & (empty > 0), few, many))
 
     def save(self) -> dict[str, Any]:
-        """As plain numbers; which keys came is learned again."""
-        return {"counts": self._counts.tolist(), "kept": self._averages.save()}
+        """As plain numbers."""
+        sketches = base64.b64encode(zlib.compress(self._sketches.tobytes(), 1)).decode()
+        return {"counts": self._counts.tolist(), "kept": self._averages.save(), "sketches": sketches}
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Go on from saved numbers, if they are of as many groups."""
@@ -79,6 +86,8 @@ class GroupCounts:
         if counts.shape == self._counts.shape:
             self._counts = counts
             self._averages.load(saved["kept"])
+            sketches = np.frombuffer(zlib.decompress(base64.b64decode(saved["sketches"])), np.uint8)
+            self._sketches = sketches.reshape(self._sketches.shape).copy()
 
 
 class GroupStatistics:
@@ -88,7 +97,7 @@ class GroupStatistics:
         self._graph, self._tree, self._clock = host.query.graph, host.tree, host.site.clock
         self._memory, self._bits = memory, memory.group_bits
         operators = host.tree.operators
-        self.of = [GroupCounts(memory, len(o.node), len(operators)) for o in operators]
+        self.of = [GroupCounts(memory, len(o.node)) for o in operators]
         self.row_bytes: dict[Plan, float] = {child: 64.0 for o in operators for child in o.node}
         self.began = self._clock()
 
@@ -125,7 +134,8 @@ class GroupStatistics:
                     self.of[below.number].count(OVERALL, self._lineage(source, side, at, below))
 
     def after_interval(self) -> None:
-        """Begin the next interval, if this one is over."""
+        """Begin the next interval, if this one is over; the first begins when time is known."""
+        self.began = self.began or self._clock()
         passed = self._clock() - self.began
         if passed >= self._memory.interval_s:
             for counts in self.of:
