@@ -12,6 +12,7 @@ import pytest
 import braided as bd
 from braided.engine.operators.layout import key_format_of
 from braided.query.layout import HotKey, Layout, choose
+from braided.spark import epochs
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.pack import pack
@@ -85,3 +86,15 @@ def test_rows_of_a_hot_key_go_to_the_same_cells_in_whatever_order_they_are_packe
 
     assert len(cells(rows)) == 3
     assert cells(rows) == cells(rows.take(rng.permutation(60)))
+
+
+def test_a_hot_key_that_was_found_and_one_that_is_declared_plan_the_same_batches() -> None:
+    asked = query()
+    plans = []
+    for text in ("3", ""):
+        layout = spread(asked)
+        hot = tuple(dataclasses.replace(key, text=text) for key in layout.hot_keys)
+        layout = dataclasses.replace(layout, hot_keys=hot)
+        plans.append(JoinPlan(asked, (SCHEMA,) * 3, 4, "flag", layout=layout))
+    assert len({epochs.fingerprint(plan) for plan in plans}) == 1
+    assert epochs.fingerprint(JoinPlan(asked, (SCHEMA,) * 3, 4, "flag")) != epochs.fingerprint(plans[0])
