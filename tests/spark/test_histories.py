@@ -119,8 +119,8 @@ class History:
         if story.budget == "defer":  # as much again may be on disk, and dead
             assert sum(rows.values()) <= 2 * sum(most.values()), (rows, most)
         elif not lazy:
-            exact = {n for n in rows if rows[n] == most[n] or (story.promising and rows[n] < most[n])}
-            assert exact == rows.keys(), (rows, most)
+            right = {n for n in rows if rows[n] == most[n] or (story.promising and rows[n] < most[n])}
+            assert right == rows.keys(), (rows, most)
 
     def close(self) -> None:
         """Without windows all is held, until punctuations close all keys."""

@@ -18,7 +18,7 @@ NAMES = ("news", "access")
 
 
 def streams(window: str | None, lateness: str) -> list[bd.Stream]:
-    time = {} if window is None else {"time": "t", "window": window, "lateness": lateness}
+    time: dict[str, Any] = {} if window is None else {"time": "t", "window": window, "lateness": lateness}
     return [
         bd.Stream("news", "k", unique=True, **time),
         bd.Stream("access", "k", punctuation="over", **time),
@@ -84,7 +84,8 @@ def test_after_a_stall_a_budget_holds_no_more_than_twice_what_is_held_without(
         bd.LocalJoin(bd.JoinQuery(streams(window, lateness), memory=memory))
         for memory in (None, bd.Memory(20_000, defer=defer))
     )
-    spilled, found = 0, [[], []]
+    spilled = 0
+    found: list[list[pa.Table]] = [[], []]
     for batch in batches(silent, stalls):
         for join, of_join in zip((free, bounded), found, strict=True):
             of_join.append(join.push(batch))

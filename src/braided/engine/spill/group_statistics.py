@@ -73,7 +73,7 @@ class GroupCounts:
         empty = _SKETCH - np.count_nonzero(self._sketches, axis=1)
         many = _BIAS * _SKETCH**2 / np.exp2(-self._sketches.astype(np.float64)).sum(axis=1)
         few = _SKETCH * np.log(_SKETCH / np.maximum(empty, 1))
-        return np.maximum(1.0, np.where((many <= 2.5 * _SKETCH) & (empty > 0), few, many))
+        return np.asarray(np.maximum(1.0, np.where((many <= 2.5 * _SKETCH) & (empty > 0), few, many)))
 
     def save(self) -> dict[str, Any]:
         """As plain numbers."""

@@ -38,7 +38,7 @@ class Sifting:
     @property
     def _rows(self) -> Int64s:
         """Rows on disk by group, of all operators."""
-        return np.sum([generations.rows.sum(axis=0) for generations in self._disk.generations], axis=0)
+        return np.asarray(sum(generations.rows.sum(axis=0) for generations in self._disk.generations))
 
     def closed(self, hashes: Int64s, ranges: int) -> None:
         """Keys were closed that may have rows on disk, and ranges of keys, which may be anywhere."""
