@@ -217,7 +217,7 @@ class _Run:
             self._merge_until(turn * batch_s)
             batch = self._arrived(taken)
             self._step(self._engine.step(self._engine.accept(batch, borrow=True), eager=False))
-            self._held = max(self._held, self.spilling.held)
+            self._held = max(self._held, self.spilling.room.held)
         counts = self._counts()
         for step in self._engine.finish():
             self._step(step)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.calibration import machine_costs
-from braided.engine.features import Arrivals, Feature, Features, Make, Undo, features_of
+from braided.engine.features import Arrivals, ClosedHidden, Feature, Features, Make, Undo, features_of
 from braided.engine.fields import remember_fields
 from braided.engine.intake import Counters, Intake, plain_schema
 from braided.engine.operators.layout import layout_of, output_of
@@ -47,6 +47,7 @@ class Core:
         self.streams: list[Intake | None] = [None] * len(query.streams)  # once their schemas are known
         self.results = self.batches = 0
         self.builder: Results | None = None
+        self.closed_hidden = ClosedHidden()
         self.features: Features = features_of(self, features)
 
     def learn(self, schemas: Mapping[str, pa.Schema], undoing: list[Undo] | None = None) -> None:

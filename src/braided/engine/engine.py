@@ -120,12 +120,12 @@ class Engine:
         If that batch is `idle`, it brings no rows.
         """
         works = self.core.features.of(Feature.work)
-        yield from self._steps((task for work in works for task in work(idle=idle)), PIECE_ROWS)
+        yield from self._steps((task for work in works for task in work(idle=idle, ended=False)), PIECE_ROWS)
 
     def finish(self, *, piece_rows: int = PIECE_ROWS) -> Iterator[Iterator[pa.Table]]:
         """The results that waited for the end of all streams, in steps like those before a batch."""
-        finishes = self.core.features.of(Feature.finish)
-        yield from self._steps((task for finish in finishes for task in finish()), piece_rows)
+        works = self.core.features.of(Feature.work)
+        yield from self._steps((task for work in works for task in work(idle=True, ended=True)), piece_rows)
         last = Step([None] * len(self.core.streams), self.core.watermark.at_end())
         yield self._run(last, piece_rows, eager=False)
 

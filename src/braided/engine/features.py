@@ -68,6 +68,18 @@ class Step:
 
 
 @dataclass
+class ClosedHidden:
+    """What was closed of keys whose rows may be hidden, until the feature that hides them has counted it."""
+
+    hashes: list[Int64s] = field(default_factory=list)
+    ranges: int = 0
+
+    def clear(self) -> None:
+        """It is counted."""
+        self.hashes, self.ranges = [], 0
+
+
+@dataclass
 class Numbers:
     """What is counted for `statistics`: of the join, of each stream, of each intermediate.
 
@@ -106,18 +118,12 @@ class Feature:
     def hidden(self, hashes: Int64s) -> Bools | None:
         """Return, by key, whether this feature may hold rows that sides do not see; None: for no key."""
 
-    def closed(self, hashes: Int64s, ranges: int) -> None:
-        """Keys were closed of which this feature may hold hidden rows, and so many ranges of keys."""
-
     def needed(self, rows: Mapping[Plan, Rows], covers: Callable[[Int64s], Bools]) -> Mapping[Plan, Bools]:
         """Return which hidden rows may still join, by input where not all may.
 
         They owe nothing, and are all that there are of the keys that `covers` tells by their hashes.
         """
         return {}
-
-    def full(self) -> None:
-        """Memory is full: forget at once what was to be forgotten later."""
 
     def expire(self) -> None:
         """Forget what only this feature knows to be past."""
@@ -150,15 +156,14 @@ class Feature:
     def undo(self) -> None:
         """The step has failed: take back all since `enter`, and what `begin` planned."""
 
-    def purge(self, step: Step) -> None:
-        """Forget the rows that no row to come can meet."""
+    def purge(self, step: Step | None) -> None:
+        """Forget the rows that no row to come can meet; without a step, at once, because memory is full."""
 
-    def work(self, *, idle: bool) -> Iterator[Any]:
-        """Yield what is due before the next batch, one step with results of its own for each."""
-        return iter(())
+    def work(self, *, idle: bool, ended: bool) -> Iterator[Any]:
+        """Yield what is due before the next batch, or is left when all streams have `ended`.
 
-    def finish(self) -> Iterator[Any]:
-        """Yield what is left when all streams have ended, one step with results of its own for each."""
+        There is one step with results of its own for each.
+        """
         return iter(())
 
     def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:

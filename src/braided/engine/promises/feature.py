@@ -103,18 +103,15 @@ class Promises(Feature):
         if self.host.query.emit_punctuations:
             step.complete = self._newly_complete(self.ledger, [*now, *later])
 
-    def purge(self, step: Step) -> None:
+    def purge(self, step: Step | None) -> None:
         """Forget rows that can join no more, as far as purging is due; idle inputs are a good moment."""
         if self.ledger is None:
             return
         pending = self.moves + sum(map(len, self._later))
         tuning, of = self.host.query.tuning, self.host.site.part.total
-        self._purge(self.ledger, due=purging.due(tuning, pending, idle=step.idle, parts=of))
-
-    def full(self) -> None:
-        """Forget what was to be forgotten later."""
-        if self.ledger is not None and (self.moves or self._later):
-            self._purge(self.ledger, due=True)
+        full = step is None and pending > 0
+        due = full or (step is not None and purging.due(tuning, pending, idle=step.idle, parts=of))
+        self._purge(self.ledger, due=due)
 
     def _purge(self, ledger: Ledger, *, due: bool) -> None:
         parts = [*self._now, *self._come_to_light()]
@@ -124,8 +121,7 @@ class Promises(Feature):
             self.settle(ledger, concat_keys(parts))
         self._now = []
         if due:
-            for closed in self.host.features.of(Feature.closed):
-                closed(np.empty(0, np.int64), self.moves)
+            self.host.closed_hidden.ranges += self.moves
             self._later, self.scanned, self.moves = [], ledger.ranges, 0
 
     def needed(self, rows: Mapping[Plan, Rows], covers: Callable[[Int64s], Bools]) -> dict[Plan, Bools]:
@@ -292,8 +288,7 @@ class Promises(Feature):
 
     def _wait(self, keys: Keys) -> None:
         """Remember closed keys until their rows come to light."""
-        for closed in self.host.features.of(Feature.closed):
-            closed(keys.hashes, 0)
+        self.host.closed_hidden.hashes.append(keys.hashes)
         self._hidden.append(Keys(keys.hashes, keys.checks))
         if sum(map(len, self._hidden)) > 2 * self._compact + _FEW:
             everything = concat_keys(self._hidden)

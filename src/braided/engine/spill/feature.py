@@ -13,9 +13,6 @@ groups with rows on disk have none in memory between batches, and nothing is owe
 
 Where any attempt at a batch may be the one that counts, as on Spark, rows are flushed after a batch, when its
 results are out, and what is merged together with the next one was decided and saved before.
-
-Memory: rows that were flushed hold their room until a side is rebuilt without them. So that this is seldom,
-only a part of the limit is for rows that are found, and the rest for those that are gone.
 """
 
 from __future__ import annotations
@@ -29,24 +26,19 @@ from braided.engine.features import Feature, Host, Numbers, Step
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found
-from braided.engine.sides.freeing import free_at_once, give_back
 from braided.engine.sides.groups import group_of
 from braided.engine.sides.side import Rows, SideState
 from braided.engine.spill.disk import Disk, check_saved
 from braided.engine.spill.disk_phase import DiskPhase
 from braided.engine.spill.files import Piece
-from braided.engine.spill.group_statistics import LOCAL
+from braided.engine.spill.room import Room
 from braided.engine.spill.sifting import Sifting
 from braided.engine.state import EngineState
 from braided.policies.arrays import Bools, Int64s
-from braided.policies.flush import registry
 from braided.policies.flush.question import Merge
 from braided.query.errors import InvalidValue
-from braided.query.memory import LIVE_SHARE
 from braided.query.plan_tree import Plan, leaves
 
-_BACK_SHARE = 0.5  # of the limit: groups come back from disk while no more is held
-_GIVE_BACK_SHARE = 0.25  # of the limit: what may be free and not given back
 _MOST_PIECES = 8  # of a group and input, before they are written as one
 
 
@@ -78,7 +70,7 @@ class Spilling(Feature):
         self.disk = Disk(host)
         self.phase = DiskPhase(self.disk, host)
         self.sifting = Sifting(host, self.disk, self.phase)
-        free_at_once()
+        self.room = Room(host, self.disk, self.phase, self.sifting)
         self.defers = self.memory.defer is not False  # or rows were restored that may owe something
         if self.defers and host.query.emit_punctuations:
             raise InvalidValue(
@@ -86,18 +78,11 @@ class Spilling(Feature):
                 "are out, and with defer they may wait on disk"
             )
         self.read_rows = 0
-        self._free = 0.0  # bytes that were freed since memory was given back
         self._tasks: Tasks = {}
         self._began_us = 0  # the watermark when the step began
         self.next: list[Merge | None] = [None, None]  # decided for a batch with rows, and for one without
 
     # what is held
-
-    @property
-    def held(self) -> int:
-        """Bytes of stored rows in memory, of their indexes, and of what is known of groups."""
-        known = sum(counts.nbytes for counts in self.disk.statistics.of)
-        return sum(side.nbytes for side in self.tree.sides.values()) + known
 
     def retains(self) -> set[Plan]:
         """The inputs whose rows may be owed to rows on disk, so that they must not expire."""
@@ -152,74 +137,21 @@ class Spilling(Feature):
 
     # flushing
 
-    def closed(self, hashes: Int64s, ranges: int) -> None:
-        """Count what is closed while rows are on disk."""
-        self.sifting.closed(hashes, ranges)
-
     def make_room(self, incoming: int) -> None:
-        """Flush, and give up rows that are gone, until this many bytes more fit; or take groups back."""
-        limit, held, gone = self.memory.limit_bytes, self.held, self._gone
+        """Make room for this many bytes more, or take groups back; on Spark, decide what is merged next."""
         if not self.defers:
-            self._take_back(_BACK_SHARE * limit - (held - gone) - incoming)
-        if incoming or held > limit:  # else the next batch will say how much it needs
-            if self._over(incoming) > 0:
-                for full in self.host.features.of(Feature.full):
-                    full()
-            if (over := self._over(incoming)) > 0:
-                self._flush(max(over, self.memory.flush_share * limit))
-            held, gone = self.held, self._gone
-            if held + incoming > limit:
-                for side in self.tree.sides.values():
-                    side.leave_out_gone()
-                self._freed(gone)
+            self.room.take_back(incoming)
+        self.room.make(incoming)
         if self.host.site.retried:
             self.next = [self.phase.decide(idle=idle) if self.defers else None for idle in (False, True)]
 
-    @property
-    def _gone(self) -> float:
-        """About how many bytes rows take that are gone and still held."""
-        row_bytes = self.disk.statistics.row_bytes
-        return sum(s.gone_rows * row_bytes[n] for n, s in self.tree.sides.items())
-
-    def _over(self, incoming: int) -> float:
-        """By how many bytes rows that are found would be too many."""
-        return self.held - self._gone + incoming - LIVE_SHARE * self.memory.limit_bytes
-
-    def _flush(self, size: float) -> None:
-        """Write the least useful groups to disk, this many bytes at least."""
-        plan = [self.phase.groups(o, with_rows=True) for o in self.tree.operators]
-        chosen = registry.FLUSHES[self.memory.flush](plan, size)
-        by_operator = [np.zeros(generations.rows.shape, np.bool_) for generations in self.disk.generations]
-        for number, group, side in chosen:
-            by_operator[number][slice(None) if side is None else side, group] = True
-        for operator, groups in zip(self.tree.operators, by_operator, strict=True):
-            if groups.any():
-                self.disk.flush(operator, groups)
-        self.sifting.written()
-
-    def _take_back(self, room: float) -> None:
-        """Groups that owe nothing come back to memory, those that most arrives for first."""
-        for operator in self.tree.operators:
-            generations = self.disk.generations[operator.number]
-            if room <= 0 or not generations:
-                continue
-            sizes = self.disk.bytes_in_memory(operator)
-            arrived = self.disk.statistics.of[operator.number].now[:LOCAL].sum(axis=0) * generations.groups
-            chosen = np.zeros(len(arrived), np.bool_)
-            for group in np.argsort(-arrived, kind="stable").tolist():
-                if arrived[group] > 0 and sizes[group] <= room:
-                    chosen[group] = True
-                    room -= sizes[group]
-            if chosen.any():
-                back = self.disk.read(operator, chosen, with_memory=False)
-                for child, (rows, _) in zip(operator.node, back, strict=True):
-                    self.tree.sides[child].append(rows)
-                self.disk.drop(operator.number, chosen)
-
     # steps
 
-    def work(self, *, idle: bool) -> Iterator[Tasks]:
+    def work(self, *, idle: bool, ended: bool) -> Iterator[Tasks]:
         """What is to be merged before the next batch; if that is idle, memory gives nothing."""
+        if ended:
+            yield from self._finish()
+            return
         at_once = self.memory.defer is False
         if self.defers and (at_once or self._mostly_dead()):
             yield from self._all_owed()
@@ -240,7 +172,7 @@ class Spilling(Feature):
         merge = self.next[all(a is None for a in step.arrivals)]
         return {} if merge is None else self._task_of(merge, leaves=True)
 
-    def finish(self) -> Iterator[Tasks]:
+    def _finish(self) -> Iterator[Tasks]:
         """All that is owed, from below, when nothing more arrives."""
         for operator in self.tree.operators:
             for groups in self.phase.parts(operator, self.disk.generations[operator.number].groups):
@@ -304,12 +236,13 @@ class Spilling(Feature):
             self.sifting.written()
         self._tasks = {}
         disk.statistics.after_interval()
-        self._freed(self.phase.rows * disk.statistics.mean_row_bytes)
+        self.room.freed(self.phase.rows * disk.statistics.mean_row_bytes)
         self.read_rows += self.phase.rows
         self.phase.measured()
 
-    def purge(self, step: Step) -> None:
+    def purge(self, step: Step | None) -> None:
         """Rows on disk of keys that are closed by now go, if nothing is owed."""
+        self.sifting.count_closed()
         if not self.defers:
             self._sift()
 
@@ -366,7 +299,7 @@ class Spilling(Feature):
         """Nothing is owed: dead rows go, and groups come back if there is room again."""
         self.disk.drop_dead(watermark_us)
         self._sift()
-        self._take_back(_BACK_SHARE * self.memory.limit_bytes - (self.held - self._gone))
+        self.room.take_back()
 
     def _all_owed(self) -> Iterator[Tasks]:
         """All that is owed, from below; afterwards groups with rows on disk have none in memory."""
@@ -377,10 +310,3 @@ class Spilling(Feature):
             owing = generations.groups if self.memory.one_sided else generations.owing
             for groups in self.phase.parts(operator, owing):
                 yield {operator.number: _Task(groups, with_memory=False)}
-
-    def _freed(self, size: float) -> None:
-        """This many bytes are free again; from time to time they go back to the system."""
-        self._free += size
-        if self._free > _GIVE_BACK_SHARE * self.memory.limit_bytes:
-            give_back()
-            self._free = 0.0

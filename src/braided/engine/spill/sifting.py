@@ -40,10 +40,13 @@ class Sifting:
         """Rows on disk by group, of all operators."""
         return np.asarray(sum(generations.rows.sum(axis=0) for generations in self._disk.generations))
 
-    def closed(self, hashes: Int64s, ranges: int) -> None:
-        """Keys were closed that may have rows on disk, and ranges of keys, which may be anywhere."""
-        groups = len(self._waiting)
-        self._waiting += np.bincount(group_of(hashes, self._disk.bits), minlength=groups) + ranges / groups
+    def count_closed(self) -> None:
+        """Count closed keys that may have rows on disk, and closed ranges, which may be anywhere."""
+        closed, groups = self._host.closed_hidden, len(self._waiting)
+        self._waiting += closed.ranges / groups
+        for hashes in closed.hashes:
+            self._waiting += np.bincount(group_of(hashes, self._disk.bits), minlength=groups)
+        closed.clear()
 
     def written(self) -> None:
         """Rows went to disk: of groups that had none there, this is what they begin with."""
