@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import braided as bd
-from braided.policies.statistics import Adapted, JoinMetrics, StreamStatistics
+from braided.policies.statistics import Adapted, EpochMetrics, JoinMetrics, StreamStatistics
 from braided.view import Journal, Record, record_of
 from tests.view.batches import EVIL, metrics, progress, rationing, record
 
@@ -64,6 +65,21 @@ def test_adaptations_are_told_once_in_words() -> None:
 def test_a_stream_without_rows_is_no_change_of_order() -> None:
     first = record_of(progress(0), metrics(1))
     assert record_of(progress(1), metrics(2, driver_streams=("b",)), first).adaptations == ()
+
+
+def test_hot_keys_and_epochs_are_named_when_they_begin() -> None:
+    known: dict[str, Any] = {"buckets": 4, "epochs": (EpochMetrics(0, None, None, None, 3),)}
+    first = record_of(progress(0), metrics(1, **known))
+    assert first.adaptations == ()
+    known["epochs"] = (EpochMetrics(0, None, 9, 12, 3), EpochMetrics(1, 9, None, None, 0))
+    hot = metrics(2, hot_keys={"a": {"7": 0.6, "8": 0.3}}, **known)
+    second = record_of(progress(1), hot, first)
+    assert second.adaptations == (
+        "key 7 is hot: about 60 % of the rows of a", "the query has changed: epoch 1 began",
+    )  # fmt: skip
+    assert second.hot_keys == {"a.7": 0.6}
+    assert Record.from_dict(second.to_dict()) == second
+    assert record_of(progress(2), metrics(3, hot_keys=hot.hot_keys, **known), second).adaptations == ()
 
 
 def test_records_round_trip_and_later_fields_are_left_out() -> None:

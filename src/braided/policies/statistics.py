@@ -224,6 +224,17 @@ class JoinMetrics(Statistics):
         return 1 + sum(s.copied_rows for s in self.streams.values()) / read if read else 1.0
 
     @property
+    def too_hot(self) -> dict[tuple[str, str], float]:
+        """The keys that are much for one bucket, by stream and key, and their shares of the stream's rows."""
+        shares = {(name, key): share for name, keys in self.hot_keys.items() for key, share in keys.items()}
+        return {named: share for named, share in shares.items() if share > self.hot_share}
+
+    @property
+    def hot_share(self) -> float:
+        """The part of a stream's rows that is much for one bucket."""
+        return max(0.1, 2 / max(1, self.buckets))
+
+    @property
     def idle(self) -> tuple[str, ...]:
         """The streams that hold the watermark no more, because they bring nothing."""
         return tuple(name for name, s in self.streams.items() if s.idle)

@@ -63,13 +63,10 @@ def _sources(seen: JoinMetrics) -> Iterator[str]:
 
 def _keys(seen: JoinMetrics) -> Iterator[str]:
     """Name the keys that are too much for one bucket."""
-    most = max(0.1, 2 / max(1, seen.buckets))
-    named = [(name, key, share) for name, keys in seen.hot_keys.items() for key, share in keys.items()]
-    for name, key, share in named:
-        if share > most:
-            brings = f"Key {key} brings about {100 * share:.0f} % of the rows of stream {name!r}"
-            yield f"{brings}; unless it is spread (hot_keys=, or resume=), one bucket has them all."
-    if seen.hottest_key_share > most and not any(share > most for _, _, share in named):
+    for (name, key), share in seen.too_hot.items():
+        brings = f"Key {key} brings about {100 * share:.0f} % of the rows of stream {name!r}"
+        yield f"{brings}; unless it is spread (hot_keys=, or resume=), one bucket has them all."
+    if seen.hottest_key_share > seen.hot_share and not seen.too_hot:
         share_text = f"about {100 * seen.hottest_key_share:.0f} % of the rows"
         yield f"One key brings {share_text}; all of them go to one bucket, which takes longest."
 

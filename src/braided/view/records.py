@@ -102,8 +102,9 @@ class Record:
     batches follow each other at once: the batch before it had just begun. `rows` and `results` are of this
     batch. `numbers` are those of the join after it (see `JoinMetrics`, and `RationingStatistics` where probes
     are rationed), without those that are None; `half_joins` (by "probing->probed") and `intermediates` have
-    the numbers that are shown. `adaptations` says in words what was decided. `state_rows` and
-    `state_bytes` are what can be found without reading from disk, with intermediates.
+    the numbers that are shown. `hot_keys` are keys that are much for one bucket ("stream.key") and their
+    shares, `epochs` the numbers of those that live; `adaptations` says in words what was decided.
+    `state_rows` and `state_bytes` are what can be found without reading from disk, with intermediates.
     """
 
     query: str
@@ -123,6 +124,8 @@ class Record:
     intermediates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     driver_streams: tuple[str, ...] = ()
     adaptations: tuple[str, ...] = ()
+    hot_keys: Mapping[str, float] = field(default_factory=dict)
+    epochs: tuple[int, ...] = ()
 
     total_results = _of_join("results", 0)
     batches = _of_join("batches", 0)
@@ -180,7 +183,7 @@ class Record:
         own["streams"] = {
             name: StreamRecord(**_fields(StreamRecord, s)) for name, s in values["streams"].items()
         }
-        own |= {name: tuple(values[name]) for name in ("driver_streams", "adaptations")}
+        own |= {name: tuple(own.get(name, ())) for name in ("driver_streams", "adaptations", "epochs")}
         return cls(**own)
 
 
@@ -237,6 +240,8 @@ def record_of(progress: Mapping[str, Any], metrics: JoinMetrics, before: Record 
         intermediates={name: _shown(i) for name, i in metrics.intermediates.items()},
         driver_streams=metrics.driver_streams,
         adaptations=tuple(_adaptations(metrics, before)),
+        hot_keys={f"{stream}.{key}": share for (stream, key), share in metrics.too_hot.items()},
+        epochs=tuple(epoch.number for epoch in metrics.epochs),
     )
 
 
@@ -272,6 +277,9 @@ def _stream(name: str, s: StreamStatistics, metrics: JoinMetrics, base: Record |
 
 def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
     """Yield what was decided since the batch before."""
+    for (stream, key), share in metrics.too_hot.items():
+        if before is None or f"{stream}.{key}" not in before.hot_keys:
+            yield f"key {key} is hot: about {100 * share:.0f} % of the rows of {stream}"
     if before is not None:
         yield from _changes(metrics, before)
     done = before.batches if before else metrics.batches - 1
@@ -281,6 +289,9 @@ def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
 
 
 def _changes(metrics: JoinMetrics, before: Record) -> Iterator[str]:
+    for epoch in metrics.epochs:
+        if before.epochs and epoch.number not in before.epochs:
+            yield f"the query has changed: epoch {epoch.number} began"
     both = {*before.driver_streams} & {*metrics.driver_streams}  # those without rows have no turn
     orders = (before.driver_streams, metrics.driver_streams)
     old_order, order = (" > ".join(name for name in names if name in both) for names in orders)
