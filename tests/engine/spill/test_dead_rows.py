@@ -11,7 +11,7 @@ import pytest
 import braided as bd
 from braided.testing import bag
 
-ROWS, KEYS, WINDOW = 30, 40, 10  # of a stream and batch; batches
+ROWS, KEYS, WINDOW = 30, 40, 8  # of a stream and batch; batches
 
 
 def query(streams: int, plan: Any, memory: bd.Memory | None) -> bd.JoinQuery:

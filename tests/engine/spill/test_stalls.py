@@ -13,7 +13,7 @@ import braided as bd
 from braided.testing import bag
 
 KEYS = 20  # of a batch
-BATCHES, STALL = 100, range(10, 25)
+BATCHES, STALL = 75, range(10, 25)
 NAMES = ("news", "access")
 
 
@@ -37,7 +37,7 @@ def batches(silent: str, stalls: int, seed: int = 1) -> Iterator[dict[str, pa.Ta
         old = new - KEYS
         here = np.concatenate([rng.permutation(np.repeat(new, 3)), np.repeat(old, 2)])
         made = {"news": table(new, n), "access": table(here, n, closes=old)}
-        stalled = any(n - 40 * again in STALL for again in range(stalls))
+        stalled = any(n - 30 * again in STALL for again in range(stalls))
         for name in NAMES:
             late[name].append(made[name])
             if stalled and name == silent:
