@@ -79,7 +79,9 @@ class Room:
             if chosen.any():
                 back = self._disk.read(operator, chosen, with_memory=False)
                 for child, (rows, _) in zip(operator.node, back, strict=True):
-                    self._tree.sides[child].append(rows)
+                    alive = self._disk.living(child, rows, self._host.watermark.us)
+                    self._tree.sides[child].append(rows.pick(alive))
+                    self._disk.count_dead(child, int(np.count_nonzero(~alive)))
                 self._disk.drop(operator.number, chosen)
 
     def freed(self, size: float) -> None:
