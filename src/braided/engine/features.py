@@ -190,6 +190,7 @@ class Feature:
 
 Make: TypeAlias = Callable[[Host], Feature]
 
+# promises before spill: keys are closed before rows on disk are looked through for them
 _HOMES: tuple[tuple[str, str, Callable[[JoinQuery, Site], bool]], ...] = (
     ("count_windows", "CountWindows", lambda query, _: query.counts),
     ("promises", "Promises", lambda query, _: query.promises),

@@ -58,8 +58,7 @@ def what_changes(epoch: Mapping[str, Any]) -> dict[str, Any]:
 def fingerprint(plan: JoinPlan) -> str:
     """A text that tells what batches are planned by: the query and layout of the newest epoch."""
     described = plan.describe()
-    planned = {**described, **what_changes(described)}  # how a hot key is shown is no part of it
-    planned = {k: v for k, v in planned.items() if k not in ("number", "since_us")}
+    planned = {**what_changes(described), "meaning": described["meaning"]}
     return hashlib.sha256(json.dumps(planned, sort_keys=True).encode()).hexdigest()[:16]
 
 

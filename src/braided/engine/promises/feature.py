@@ -48,7 +48,6 @@ from braided.policies.arrays import Bools, Int64s
 from braided.query.plan_tree import Plan, leaves
 
 Ranges = list[tuple[int, int]]
-_FEW = 1_000  # keys that may be remembered twice
 _KEYS = "promises/keys"  # the part with closed keys
 _SAVED = ("scanned", "announced", "moves", "announcements")
 
@@ -63,8 +62,7 @@ class Promises(Feature):
         self.ledger: Ledger | None = None  # once the types of keys are known
         self._now: list[Keys] = []  # keys to settle after this batch
         self._later: list[Keys] = []  # and when purging is due
-        self._hidden: list[Keys] = []  # and when their rows come to light
-        self._compact = 0  # how many of these there were when they were last put together
+        self._hidden: list[Keys] = []  # and when their rows come to light, each once
         self.moves = 0  # ranges that were closed and that stored rows were not judged by yet
         self.scanned: Ranges = []  # that stored rows were judged by
         self.announced: Ranges = []  # that the output was told of
@@ -109,20 +107,16 @@ class Promises(Feature):
             return
         pending = self.moves + sum(map(len, self._later))
         tuning, of = self.host.query.tuning, self.host.site.part.total
-        full = step is None and pending > 0
-        due = full or (step is not None and purging.due(tuning, pending, idle=step.idle, parts=of))
-        self._purge(self.ledger, due=due)
-
-    def _purge(self, ledger: Ledger, *, due: bool) -> None:
+        due = purging.due(tuning, pending, idle=step is None or step.idle, parts=of)
         parts = [*self._now, *self._come_to_light()]
         if due:
-            parts = [*parts, *self._later, *self.in_ranges_since(ledger, self.scanned)]
+            parts = [*parts, *self._later, *self.in_ranges_since(self.ledger, self.scanned)]
         if any(map(len, parts)):
-            self.settle(ledger, concat_keys(parts))
+            self.settle(self.ledger, concat_keys(parts))
         self._now = []
         if due:
             self.host.closed_hidden.ranges += self.moves
-            self._later, self.scanned, self.moves = [], ledger.ranges, 0
+            self._later, self.scanned, self.moves = [], self.ledger.ranges, 0
 
     def needed(self, rows: Mapping[Plan, Rows], covers: Callable[[Int64s], Bools]) -> dict[Plan, Bools]:
         """Judge rows that come to light, and closed keys of theirs."""
@@ -131,8 +125,7 @@ class Promises(Feature):
             return {}
         shown = {node: _keys_of(ledger, of_node) for node, of_node in rows.items()}
         closed_ones, self._hidden = _parted(self._hidden, covers)
-        keys = concat_keys([*shown.values(), *closed_ones])
-        keys = keys.pick(keys.first_ones())
+        keys = _each_once([*shown.values(), *closed_ones])
         gone = self._settle(ledger, keys, shown)
         return {
             node: ~Pairs.of(*keys.pick(gone[node]).words).has(*of_node.words)
@@ -270,7 +263,10 @@ class Promises(Feature):
     def _settle(
         self, ledger: Ledger, keys: Keys, shown: Mapping[Plan, Keys] | None = None
     ) -> dict[Plan, Bools]:
-        """The same of keys given once; by input which of them can join no more."""
+        """The same of keys given once; by input which of them can join no more.
+
+        Closed keys of hidden rows are remembered, unless these are `shown`.
+        """
         closed, finished, hidden = self._judged(ledger, keys, shown)
         gone: dict[Plan, Bools] = {}
         for node, side in self.host.tree.sides.items():
@@ -283,17 +279,16 @@ class Promises(Feature):
         if (all_closed := closed.all(axis=0) & ~hidden).any():
             ledger.finish(keys.pick(all_closed))
         if (waiting := hidden & closed.any(axis=0)).any():
-            self._wait(keys.pick(waiting))
+            waits = keys.pick(waiting)
+            self.host.closed_hidden.hashes.append(waits.hashes)
+            self._hidden = [_each_once([*self._hidden, Keys(waits.hashes, waits.checks)])]
         return gone
 
-    def _wait(self, keys: Keys) -> None:
-        """Remember closed keys until their rows come to light."""
-        self.host.closed_hidden.hashes.append(keys.hashes)
-        self._hidden.append(Keys(keys.hashes, keys.checks))
-        if sum(map(len, self._hidden)) > 2 * self._compact + _FEW:
-            everything = concat_keys(self._hidden)
-            self._hidden = [everything.pick(everything.first_ones())]
-            self._compact = len(self._hidden[0])
+
+def _each_once(parts: list[Keys]) -> Keys:
+    """Lists of keys put together; there is at least one."""
+    keys = concat_keys(parts)
+    return keys.pick(keys.first_ones())
 
 
 def _keys_of(ledger: Ledger, rows: Rows) -> Keys:

@@ -275,18 +275,13 @@ class Spilling(Feature):
             rows = [rows for rows, _ in self.disk.read(operator, task.dropped, with_memory=True)]
             inputs = list(zip(operator.node, rows, strict=True))
             living = [self.disk.living(child, of_input, self._began_us) for child, of_input in inputs]
-            dead = [~alive for alive in living]
-            for chosen in (living, dead):
-                if chosen is living or (
-                    any(d.any() for d in dead) and not self._nothing_owed_below(operator)
-                ):
-                    picked = [r.pick(these) for r, these in zip(rows, chosen, strict=True)]
-                    task.pieces.append(self.disk.write_rows(operator, picked))
-            if self._nothing_owed_below(operator):
-                task.dead = [int(np.count_nonzero(d)) for d in dead]
-
-    def _nothing_owed_below(self, operator: Operator) -> bool:
-        return not self.defers or all(isinstance(child, str) for child in operator.node)
+            alive = [of_input.pick(lives) for of_input, lives in zip(rows, living, strict=True)]
+            task.pieces.append(self.disk.write_rows(operator, alive))
+            if not self.defers or all(isinstance(child, str) for child in operator.node):
+                task.dead = [int(np.count_nonzero(~lives)) for lives in living]
+            else:
+                dead = [of_input.pick(~lives) for of_input, lives in zip(rows, living, strict=True)]
+                task.pieces.append(self.disk.write_rows(operator, dead))
 
     def _sift(self) -> None:
         if (due := self.sifting.due()).any():
