@@ -96,7 +96,9 @@ def test_what_cannot_change_is_refused(what: str) -> None:
 
 def test_a_batch_that_another_query_planned_must_be_finished_first() -> None:
     stored, asked = metas(begun(5, 30)), plan(query("20 us"))
-    with pytest.raises(bd.BraidedError, match="planned by another query"):
+    with pytest.raises(
+        bd.BraidedError, match=r"planned by another query \(the window of 'a' was .* is 20 microseconds"
+    ):
         epochs.resume(asked, stored, epochs.fingerprint(plan(query())))
     assert epochs.resume(asked, stored, epochs.fingerprint(asked)).epoch.number == 1
 

@@ -14,7 +14,7 @@ import braided as bd
 from braided.jobs import load
 from braided.jobs.definitions import Source, Value
 from braided.jobs.example import write_example
-from braided.jobs.running import Watching, decoded, pace, run
+from braided.jobs.running import Watching, decoded, explain_start, pace, run
 from braided.jobs.writing import in_json
 from braided.view import Journal
 from tests.spark.streams import generated, write
@@ -219,3 +219,20 @@ def test_times_for_kafka_keep_their_microseconds(spark: SparkSession) -> None:
     (value,) = in_json(rows).first()
     assert json.loads(value)["t"].startswith("2023-11-14T22:13:20.123456")
     assert in_json(rows.selectExpr("'x' as value")).first() == ("x",)
+
+
+def test_explain_says_what_a_change_means_to_the_checkpoint(
+    job: Callable[..., list[str]], spark: SparkSession, tmp_path: Path
+) -> None:
+    job()
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.replace("a: {key: k, time: t, window: 5", "a: {key: k, time: t, window: 7"))
+    changed = load(path)
+    assert "braided explain --checkpoint says" in changed.explain()
+    text = explain_start(changed, spark)
+    assert "checkpoint: a new epoch begins" in text
+    assert "; the window of 'a' was 5 seconds and is 7 seconds" in text
+    assert "Results go to parquet" in text
+    path.write_text(JOB.replace("key: k", "key: v"))
+    with pytest.raises(bd.BraidedError, match=r"key of 'a' was \['k'\] and is \['v'\]"):
+        explain_start(load(path), spark)

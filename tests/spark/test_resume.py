@@ -51,13 +51,27 @@ def test_a_query_changes_while_it_runs(spark: SparkSession, tmp_path: Path) -> N
         for path in ({"resume": checkpoint}, {"checkpoint": checkpoint}):
             with pytest.raises(bd.BraidedError, match="another query and has not been finished"):
                 bd.spark.join(other, frames, buckets=4, **path)
+        with pytest.raises(bd.BraidedError, match="another query and has not been finished"):
+            bd.spark.explain(other, frames, buckets=4, resume=checkpoint)
             bd.spark.join(first, frames, buckets=4, **path)
     with pytest.raises(bd.BraidedError, match=r"window of 'a' was '3 seconds'.*resume=checkpoint"):
         bd.spark.join(other, frames, buckets=4, checkpoint=checkpoint)
+    text = bd.spark.explain(other, frames, buckets=2, resume=checkpoint)
+    assert "checkpoint: a new epoch begins" in text
     for n in NAMES:
         add_file(tmp_path / n, 1, parts[1][n])
     streaming = run(bd.spark.join(other, frames, buckets=2, resume=checkpoint), tmp_path)
     old, new = bd.spark.metrics(streaming).epochs
+    assert new.changes == (
+        *(f"the window of '{n}' was 3 seconds and is 5 seconds" for n in NAMES),
+        "where was none and is a.v > b.v",
+        "buckets was 4 and is 2",
+    )
+    changed = "; ".join(new.changes)
+    assert f"; {changed}" in text
+    assert f"The query has changed ({changed}): epoch 0 still holds" in bd.spark.why(streaming)
+    assert new.since_us is not None
+    assert f"before {np.datetime64(new.since_us, 'us').item():%Y-%m-%d %H:%M:%S}; it is empty once" in text
     assert (old.number, old.until_us, new.number) == (0, new.since_us, 1)
     assert new.since_us is not None
     for i in (2, 3):
@@ -70,6 +84,10 @@ def test_a_query_changes_while_it_runs(spark: SparkSession, tmp_path: Path) -> N
     assert_same_bag(results(tmp_path), pa.concat_tables(wanted))
     seen = bd.spark.metrics(streaming)
     assert [epoch.number for epoch in seen.epochs] == [1]
+    text = bd.spark.explain(other, frames, buckets=2, resume=checkpoint)
+    assert "checkpoint: goes on, without a new epoch" in text
+    assert "epoch 0" not in text
+    assert "first start" in bd.spark.explain(other, frames, resume=str(tmp_path / "new"))
     assert seen.results == sum(table.num_rows for table in wanted)
     state = bd.spark.inspect_state(checkpoint)
     assert [(epoch.number, len(epoch.buckets)) for epoch in state.epochs] == [(1, 2)]

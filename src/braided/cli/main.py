@@ -73,6 +73,9 @@ def explain(
     job: Annotated[Path, typer.Argument(help="The job file.")],
     svg: Annotated[Path | None, typer.Option(help="Draw the plan into this file.")] = None,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print the plan as a Mermaid diagram.")] = False,
+    checkpoint: Annotated[
+        bool, typer.Option("--checkpoint", help="Say what a start means to the checkpoint; this needs Spark.")
+    ] = False,
 ) -> None:
     """Check a job file and say what it does, without starting Spark."""
     from braided.jobs import load
@@ -83,6 +86,11 @@ def explain(
     if svg is not None:
         with os_errors(lambda why: InvalidValue(f"--svg {str(svg)!r} cannot be written: {why}")):
             svg.write_text(diagram_svg(loaded.query), encoding="utf-8")
+    if checkpoint:
+        from braided.jobs.running import explain_start
+
+        print(explain_start(loaded))
+        return
     print(loaded.query.diagram() if mermaid else loaded.explain())
 
 

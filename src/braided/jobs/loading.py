@@ -10,7 +10,7 @@ from typing import Any
 from braided.jobs import checks
 from braided.jobs.definitions import End, JobFile, LateSink, Sink, Source
 from braided.jobs.document import Document, read_document
-from braided.jobs.paths import located
+from braided.jobs.paths import local, located
 from braided.jobs.problems import JobError, Problems
 from braided.jobs.queries import missing_columns
 from braided.jobs.shapes import read_options
@@ -41,9 +41,12 @@ class Job(JobFile):
         """An error about a value of the file."""
         return InvalidValue(self.document.sentence(at, message))
 
-    def explain(self) -> str:
-        """The plan, and where rows come from and go, in words; without credentials."""
-        return str(masked("\n".join(_explained(self))))
+    def explain(self, query: str | None = None) -> str:
+        """The plan, and where rows come from and go, in words; without credentials.
+
+        `query` is what is said of the query, if more is known than the file says.
+        """
+        return str(masked("\n".join(_explained(self, query or self.query.explain()))))
 
 
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:
@@ -80,14 +83,16 @@ def _located(value: Any, folder: Path) -> Any:
     return dataclasses.replace(value, path=located(value.path, folder)) if isinstance(value, End) else value
 
 
-def _explained(job: Job) -> Iterator[str]:
-    yield f"Job {job.name!r}, from {job.document.name}\n\n{job.query.explain()}\n\nSources:"
+def _explained(job: Job, query: str) -> Iterator[str]:
+    yield f"Job {job.name!r}, from {job.document.name}\n\n{query}\n\nSources:"
     for name, source in job.sources.items():
         yield f"  {name}: {_where(source)}{_pace(source)}"
     columns = f" ({', '.join(job.sink.columns)})" if job.sink.columns else ""
     yield f"Results go to {_where(job.sink)}{columns}"
     yield f"Late rows {f'go to {_where(job.late)}' if job.late else 'are counted and dropped'}"
-    yield f"Checkpoint: {job.checkpoint}, {job.buckets} buckets"
+    begun = (folder := local(job.checkpoint)) is not None and (folder / "commits").is_dir()
+    more = "; it has begun: braided explain --checkpoint says what a start means to it" if begun else ""
+    yield f"Checkpoint: {job.checkpoint}, {job.buckets} buckets{more}"
     yield f"Trigger: {checks.in_words(job.trigger)}"
 
 

@@ -6,6 +6,7 @@ late rows it writes by Spark's own sink; with one, `writing` says why each batch
 
 from __future__ import annotations
 
+import functools
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -158,30 +159,39 @@ def _log(job: Job) -> Iterator[Path | None]:
     log.unlink()
 
 
+def explain_start(job: Job, session: Any = None) -> str:
+    """The job in words, with what a start now would mean to its checkpoint; nothing is started or written."""
+    watching = Watching(quiet=True)
+    if session is None:
+        check_java()
+    made = _session(job, watching) if session is None else nullcontext(session)
+    with made as spark, plain_errors(job):
+        return job.explain(_asked(job, spark, {}, bd.spark.explain))
+
+
 def _joined(job: Job, spark: Any) -> tuple[Any, dict[str, Any]]:
     """The join as a DataFrame, and the trigger that a replay by rows a second needs."""
     files, paced = pace(job, spark)
-    frames = {name: _frame(job, spark, name, files.get(name)) for name in job.query.names}
-    written, columns = job.document.data["query"], {name: frame.columns for name, frame in frames.items()}
-    job.document.refuse(missing_columns(job.query, written, columns))
-    try:
-        joined = bd.spark.join(
-            job.query,
-            frames,
-            buckets=job.buckets,
-            layout=job.layout,
-            hot_keys=job.hot_keys,
-            late="drop" if job.late is None else "flag",
-            resume=job.checkpoint,
-        )
-    except BraidedError as wrong:
-        raise job.complain(str(wrong), "query", *place_of(wrong, written)) from None
+    join = functools.partial(bd.spark.join, late="drop" if job.late is None else "flag")
+    joined = _asked(job, spark, files, join)
     for at, names in (("columns", job.sink.columns), ("partition_by", job.sink.partition_by)):
         for name in names:
             if name not in joined.columns:
                 hint = did_you_mean(name, joined.columns)
                 raise job.complain(f"sink.{at}: the result has no column {name!r}; {hint}", "sink", at)
     return joined, paced
+
+
+def _asked(job: Job, spark: Any, files: Mapping[str, int], of: Callable[..., Any]) -> Any:
+    """What `bd.spark.join`, or another that takes the same, makes of a job; `files` are those of a batch."""
+    frames = {name: _frame(job, spark, name, files.get(name)) for name in job.query.names}
+    written, columns = job.document.data["query"], {name: frame.columns for name, frame in frames.items()}
+    job.document.refuse(missing_columns(job.query, written, columns))
+    given = {"buckets": job.buckets, "layout": job.layout, "hot_keys": job.hot_keys}
+    try:
+        return of(job.query, frames, **given, resume=job.checkpoint)
+    except BraidedError as wrong:
+        raise job.complain(str(wrong), "query", *place_of(wrong, written)) from None
 
 
 def _frame(job: Job, spark: Any, name: str, files: int | None) -> Any:

@@ -170,7 +170,7 @@ class EpochMetrics:
     """An epoch of a join on Spark: from and before when the oldest row of its results lies (None: open).
 
     Once the watermark has passed `passes_us`, it is empty, and goes at the next start. `live_rows` are the
-    rows that its buckets hold.
+    rows that its buckets hold, `changes` how it differs from the one before, in words.
     """
 
     number: int
@@ -178,6 +178,7 @@ class EpochMetrics:
     until_us: int | None
     passes_us: int | None
     live_rows: int
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -171,16 +171,27 @@ def explain_layout(
     layout = choose(query, buckets or DEFAULT_BUCKETS, rates)
     if len(layout.dimensions) == 1 and buckets is None:
         return
-    staged, reason = in_stages(query, layout, rates)
-    chosen = "stages" if staged and not (query.overload or query.memory) else "a grid"
-    budget = "; a budget needs it" if staged and chosen == "a grid" else ""
-    yield f"on Spark: {chosen} ({reason}{budget})"
-    if chosen == "a grid":
-        pairs = zip(layout.shares, layout.dimensions, strict=True)
-        spread = " x ".join(f"{share} by {dimension}" for share, dimension in pairs if share > 1)
-        yield f"  {layout.cells} cells: {spread or 'one'}"
-        copied = [f"{name} to {n}" for name in query.names if (n := layout.copies(name)) > 1]
-        yield "  a row goes to one cell" + "".join(f", of {text}" for text in copied)
+    staged, _ = in_stages(query, layout, rates)
+    yield from layout_lines(query, layout, staged and not (query.overload or query.memory), rates)
+
+
+def layout_lines(
+    query: JoinQuery, layout: Layout, staged: bool, rates: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """Say where rows go by a layout, or that they go through stages, and why."""
+    cheaper, reason = in_stages(query, layout, rates)
+    if staged != cheaper:
+        reason += "; a budget needs it" if query.overload or query.memory else "; it was asked for"
+    yield f"on Spark: {'stages' if staged else 'a grid'} ({reason})"
+    if staged:
+        return
+    pairs = zip(layout.shares, layout.dimensions, strict=True)
+    spread = " x ".join(f"{share} by {dimension}" for share, dimension in pairs if share > 1)
+    yield f"  {layout.cells} cells: {spread or 'one'}"
+    copied = [f"{name} to {n}" for name in query.names if (n := layout.copies(name)) > 1]
+    yield "  a row goes to one cell" + "".join(f", of {text}" for text in copied)
+    for hot in layout.hot_keys:
+        yield f"  rows of {hot.stream} with the key {hot.text} are spread over {hot.cells} cells"
 
 
 def check_rates(query: JoinQuery, rates: Mapping[str, float] | None) -> dict[str, float]:

@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from braided.policies.statistics import JoinMetrics
     from braided.spark.checkpoint import StoredState, finish, inspect_state
     from braided.spark.diagnosis import why
+    from braided.spark.explaining import explain
     from braided.spark.measures import metrics
     from braided.spark.pipeline import join
     from braided.spark.sessions.builder import conf, session
     from braided.spark.sources.xml_source import XmlSource
 
-__all__ = ["JoinMetrics", "StoredState", "XmlSource", "conf", "finish", "inspect_state", "join", "metrics"]
-__all__ += ["session", "why"]
+__all__ = ["JoinMetrics", "StoredState", "XmlSource", "conf", "explain", "finish", "inspect_state", "join"]
+__all__ += ["metrics", "session", "why"]
 _NAMES = {
     "checkpoint": ("StoredState", "finish", "inspect_state"),
     "diagnosis": ("why",),
+    "explaining": ("explain",),
     "measures": ("JoinMetrics", "metrics"),
     "pipeline": ("join",),
     "sessions.builder": ("conf", "session"),

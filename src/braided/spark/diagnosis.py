@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -73,12 +74,13 @@ def _keys(seen: JoinMetrics) -> Iterator[str]:
 
 def _epochs(seen: JoinMetrics) -> Iterator[str]:
     """Say which epochs live beside the newest."""
-    for epoch in seen.epochs[:-1]:
+    for epoch, later in itertools.pairwise(seen.epochs):
         if seen.watermark_us is not None and epoch.passes_us is not None:
             left_us = epoch.passes_us - seen.watermark_us
             when = f"in {_about(left_us)} of event time" if left_us > 0 else "now, and goes at the next start"
+            changed = f" ({'; '.join(later.changes)})" if later.changes else ""
             holds = f"epoch {epoch.number} still holds {epoch.live_rows:,} rows"
-            yield f"The query has changed: {holds}; it ends {when}."
+            yield f"The query has changed{changed}: {holds}; it ends {when}."
 
 
 def _rows(seen: JoinMetrics) -> Iterator[str]:

@@ -55,6 +55,22 @@ def what_changes(epoch: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """How an epoch differs from the one before, in words."""
+    old, new = _in_words(was), _in_words(now)
+    return [f"{part} was {old[part]} and is {new[part]}" for part in old if old[part] != new[part]]
+
+
+def _in_words(epoch: Mapping[str, Any]) -> dict[str, str]:
+    meaning, hot = epoch["meaning"], [HotKey(*values) for values in epoch["hot_keys"]]
+    within = [f"{' to '.join(p['streams'])} {p['from']} .. {p['to']}" for p in meaning.get("within") or ()]
+    parts = {f"the window of {s['name']!r}": s.get("window") for s in meaning["streams"]}
+    parts |= {"within": ", ".join(within), "where": meaning.get("where"), "buckets": epoch["buckets"]}
+    parts["the layout"] = " x ".join(map(str, epoch["shares"])) if len(epoch["shares"]) > 1 else ""
+    parts["hot keys"] = ", ".join(f"{h.text} of {h.stream} in {h.cells} cells" for h in hot)
+    return {part: str(value or "none") for part, value in parts.items()}
+
+
 def fingerprint(plan: JoinPlan) -> str:
     """A text that tells what batches are planned by: the query and layout of the newest epoch."""
     described = plan.describe()
@@ -86,12 +102,13 @@ def resume(
     if find_hot:
         as_it_was, plan = _with_hot_keys(plan, known, list(metas.values()))
         plan = as_it_was if planned == fingerprint(as_it_was) else plan
-    check_planned(plan, planned)
+    check_planned(plan, planned, known[-1])
     newest_us = tuple(latest.newest_us[name] for name in plan.query.names)
     watermark_us = latest.watermark_us
     live = [e for e in known if not _passed(e, known, list(metas.values()), watermark_us, plan.query)]
     gone = {e["number"] for e in known if e not in live}
-    if what_changes(plan.describe()) != what_changes(known[-1]):
+    begins = what_changes(plan.describe()) != what_changes(known[-1])
+    if begins:
         live.append(_next(plan, known[-1], newest_us))
     numbers = {e["number"] for e in live}
     resumed = Resumed(
@@ -102,6 +119,7 @@ def resume(
         latest.numbers["watermark"],
         _counted([meta for meta in metas.values() if meta.epoch in gone]),
         tuple(label for label, meta in metas.items() if meta.epoch not in numbers),
+        begins,
     )
     return _with_epochs(plan, live, resumed)
 
@@ -117,13 +135,22 @@ def _with_shares(plan: JoinPlan, last: Mapping[str, Any], metas: Sequence[Meta])
     return dataclasses.replace(plan, layout=layout)
 
 
-def check_planned(plan: JoinPlan, planned: str | None) -> None:
-    """Raise if a batch that is logged and not committed was planned by another query."""
-    if planned is not None and planned != fingerprint(plan):
-        raise InvalidValue(
-            "the checkpoint's last batch was planned by another query and has not been finished; start the "
-            "query that planned it, with resume, until it is, then change it, or start a new checkpoint"
-        )
+def check_planned(plan: JoinPlan, planned: str | None, last: Mapping[str, Any] | None = None) -> None:
+    """Raise if a batch that is logged and not committed was planned by another query than this.
+
+    `last` is the newest epoch that the checkpoint knows.
+    """
+    if planned is None or planned == fingerprint(plan):
+        return
+    differs = ""
+    if last is not None:
+        other = difference(last["meaning"], plan.query.meaning())
+        differs = "; ".join(changes(last, plan.describe())) or other or "it has changed twice"
+    raise InvalidValue(
+        f"the checkpoint's last batch was planned by another query{differs and f' ({differs})'} and has not "
+        "been finished; start the query that planned it, with resume, until it is, then change it, or start "
+        "a new checkpoint"
+    )
 
 
 def _with_hot_keys(
@@ -271,16 +298,25 @@ def far_ahead(plan: JoinPlan) -> str:
 
 
 def explained(plan: JoinPlan) -> list[str]:
-    """What the epochs of a plan mean, in words."""
-    lines = []
+    """What the epochs of a plan mean, in words, oldest first; a first start has nothing to say."""
+    if plan.resumed is None:
+        return []
+    watermark_us = plan.resumed.watermark["floor_us"]
+    now = "no watermark yet" if watermark_us is None else f"the watermark is at {_time(watermark_us)}"
+    lines, before = [], None
     for live in reversed(plan.live):
         since, until = live.epoch.since_us, live.epoch.until_us
         words = [f"epoch {live.epoch.number}: results whose oldest row is"]
-        words.append("at any time" if since is None else f"from {_time(since)} on")
+        words.append("at any time" if since is None and until is None else "")
+        words.append("" if since is None else f"from {_time(since)} on")
         if until is not None:
-            words.append(f"and before {_time(until)}; it is empty once the watermark has passed")
-            words.append(f"{_time(until + live.query.bounds.span_us)}, and goes at the next start")
-        lines.append(" ".join(words))
+            words.append(f"{'' if since is None else 'and '}before {_time(until)}; it is empty once the")
+            words.append(f"watermark has passed {_time(until + live.query.bounds.span_us)} ({now}), and goes")
+            words.append("at the next start after that")
+        described = live.describe()
+        changed = f"; {'; '.join(changes(before, described))}" if before else ""
+        lines.append(" ".join(filter(None, words)) + changed)
+        before = described
     return lines
 
 

@@ -23,6 +23,7 @@ from braided.policies.numbers import Number, declared
 from braided.policies.statistics import JoinMetrics, Statistics, StreamStatistics
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
 from braided.spark import hot_keys
+from braided.spark.epochs import changes
 from braided.spark.hot_keys import Heavy
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Chunk
@@ -175,17 +176,22 @@ def _hot_keys(loads: Sequence[Load]) -> dict[str, dict[str, float]]:
 
 def epochs_of(plan: JoinPlan) -> str:
     """The epochs of a plan, oldest first, as `_epochs` reads them."""
-    known = []
-    for live in reversed(plan.live):
+    known: list[list[Any]] = []
+    described = [live.describe() for live in reversed(plan.live)]
+    for live, before, now in zip(reversed(plan.live), [None, *described], described, strict=False):
         since_us, until_us = live.epoch.since_us, live.epoch.until_us
         passes_us = None if until_us is None else until_us + live.query.bounds.span_us
-        known.append([live.epoch.number, since_us, until_us, passes_us])
+        changed = [] if before is None else changes(before, now)
+        known.append([live.epoch.number, since_us, until_us, passes_us, changed])
     return json.dumps(known)
 
 
 def _epochs(known: Sequence[Sequence[Any]], reports: Sequence[Report]) -> tuple[statistics.EpochMetrics, ...]:
     live = {epoch[0]: sum(load.live_rows for _, load in reports if load.epoch == epoch[0]) for epoch in known}
-    return tuple(statistics.EpochMetrics(n, since, until, past, live[n]) for n, since, until, past in known)
+    return tuple(
+        statistics.EpochMetrics(n, since, until, past, live[n], tuple(words))
+        for n, since, until, past, words in known
+    )
 
 
 def _rationing(values: Mapping[str, Any]) -> statistics.RationingStatistics | None:

@@ -29,11 +29,10 @@ from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.spark.bucket import batch_join
-from braided.spark.checkpoint import check_checkpoint, resumed
 from braided.spark.epochs import fingerprint
 from braided.spark.measures import epochs_of, observation
 from braided.spark.plan import JoinPlan
-from braided.spark.planning import Asked, HotKeys, plan_of, with_memory
+from braided.spark.planning import Asked, HotKeys, planned, with_memory
 from braided.spark.processor import JoinProcessor
 from braided.spark.sessions.builder import start_workers
 from braided.spark.sources.heartbeat import beats
@@ -68,17 +67,12 @@ def join(
     for that (`Memory(defer=True)`, `Stream(idle_after=...)`).
     With `checkpoint`, the folder that the query is to be started with, a query that cannot go on with what
     is there is refused here, before Spark writes anything; else in the first batch. With `resume`, the same
-    folder, the query, the layout, the hot keys and the number of buckets may have changed since.
+    folder, the query, the layout, the hot keys and the number of buckets may have changed since: `explain`
+    with the same arguments says what that means.
     """
     asked = Asked(query, frames, buckets, late, layout, rates, hot_keys)
-    plan = plan_of(asked)
     spark, streaming = asked.spark, asked.streaming
-    if checkpoint is not None:
-        check_checkpoint(plan, checkpoint, spark)
-    if resume is not None and streaming:
-        how = {"find_hot": hot_keys == "auto", "choose_shares": rates is not None}
-        plan = resumed(plan, resume, spark, **how)
-    plan = with_memory(plan, spark)
+    plan = with_memory(planned(asked, checkpoint=checkpoint, resume=resume), spark)
     if streaming:
         start_workers(spark)
     made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}

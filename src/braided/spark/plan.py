@@ -45,9 +45,9 @@ class Epoch:
 class Resumed:
     """What a start takes over from the committed state of a checkpoint.
 
-    `epochs` are those that live, described, the newest last. All buckets know the same newest times, batches
-    and watermark: new ones begin with these. `carried` is what the
-    buckets of epochs that have gone had counted, as `EngineState` has it; `ended` are their labels.
+    `epochs` are those that live, described, the newest last; with `begins` that one is new. All buckets know
+    the same newest times, batches and watermark: new ones begin with these. `carried` is what the buckets of
+    epochs that have gone had counted, as `EngineState` has it; `ended` are their labels.
     """
 
     checkpoint: str
@@ -57,6 +57,7 @@ class Resumed:
     watermark: Mapping[str, Any] = field(default_factory=dict)  # as it was saved
     carried: Mapping[str, Any] = field(default_factory=dict)
     ended: tuple[int, ...] = ()
+    begins: bool = False
 
 
 @dataclass(frozen=True)

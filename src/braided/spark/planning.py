@@ -23,6 +23,7 @@ from braided.query.layout import Layout, check_rates, choose, in_stages
 from braided.query.memory import LEAST_BYTES
 from braided.query.stream import Stream
 from braided.query.subplans import subplans
+from braided.spark.checkpoint import check_checkpoint, resumed
 from braided.spark.hot_keys import declared
 from braided.spark.measures import OBSERVED
 from braided.spark.plan import LATE_COLUMN, JoinPlan
@@ -64,6 +65,17 @@ class Asked:
     def streaming(self) -> bool:
         """Whether they stream."""
         return self.ordered[0].isStreaming
+
+
+def planned(asked: Asked, *, checkpoint: str | None = None, resume: str | None = None) -> JoinPlan:
+    """The plan of a start, which goes on with a checkpoint if one is named; what cannot be raises."""
+    plan = plan_of(asked)
+    if checkpoint is not None:
+        check_checkpoint(plan, checkpoint, asked.spark)
+    if resume is not None and asked.streaming:
+        how = {"find_hot": asked.hot_keys == "auto", "choose_shares": asked.rates is not None}
+        plan = resumed(plan, resume, asked.spark, **how)
+    return plan
 
 
 def plan_of(asked: Asked) -> JoinPlan:
