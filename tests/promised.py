@@ -34,9 +34,15 @@ def promised_stream(name: str, kind: str, **options: Any) -> bd.Stream:
 
 
 def promised_table(
-    rng: np.random.Generator, kind: str, *, rows: int, keys: int, key_type: str = "int64"
+    rng: np.random.Generator,
+    kind: str,
+    *,
+    rows: int,
+    keys: int,
+    key_type: str = "int64",
+    compound: bool = False,
 ) -> pa.Table:
-    """Rows (and punctuations, where p is true) of a stream of a kind."""
+    """Rows (and punctuations, where p is true) of a stream of a kind; with `compound` k2 is a key, too."""
     numbers = rng.integers(0, keys, rows)
     if kind == "range":
         numbers = np.clip(np.arange(rows) * keys // rows + rng.integers(-2, 3, rows), 0, keys - 1)
@@ -58,9 +64,9 @@ def promised_table(
     return pa.table(
         {
             "k": values,
-            "k2": pa.array([f"second {n % 3}" for n, _ in items]),
+            "k2": pa.array([f"second {n % 3}" if compound or not p else None for n, p in items], pa.string()),
             "t": pa.array(times).cast(pa.timestamp("us")),
-            "v": rng.integers(0, 1000, len(items)),
+            "v": pa.array(rng.integers(0, 1000, len(items)), mask=flags),
             "p": flags,
             "upto": values,
         }

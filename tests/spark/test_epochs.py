@@ -225,5 +225,6 @@ def test_all_epochs_hear_what_a_stream_promises() -> None:
     data = keyed(range(4), 5)
     simulator.batch({n: data.append_column("p", pa.array([False] * 4)) for n in "ab"})
     simulator.start(closing("50 us"), 2)
-    simulator.batch({n: data.append_column("p", pa.array([True] * 4)) for n in "ab"})
+    over = data.set_column(1, "id", pa.nulls(4, SCHEMA.field("id").type))
+    simulator.batch({n: over.append_column("p", pa.array([True] * 4)) for n in "ab"})
     assert not simulator.held()

@@ -125,13 +125,9 @@ def test_a_streaming_join_without_windows_forgets_what_is_complete(spark: Any, t
     for batch in range(6):
         keys = np.arange(batch * 100, batch * 100 + 100)
         for n in names:
-            table = pa.table(
-                {
-                    "k": np.concatenate([keys, keys, keys - 100]),
-                    "v": np.arange(300) + batch,
-                    "p": np.repeat([False, False, True], 100),
-                }
-            )
+            flags = np.repeat([False, False, True], 100)
+            values = pa.array(np.arange(300) + batch, mask=flags)
+            table = pa.table({"k": np.concatenate([keys, keys, keys - 100]), "v": values, "p": flags})
             everything[n].append(table)
             (tmp_path / n).mkdir(exist_ok=True)
             add_file(tmp_path / n, batch, table)
@@ -349,3 +345,20 @@ def test_announcements_are_told_from_results_in_data_frames(spark: Any) -> None:
     assert found.column_names == ["a_k", "b_k", "punctuation"]
     assert sorted(found.filter(found["punctuation"])["a_k"].to_pylist()) == [1, 3, 4]
     assert_same_bag(found, bd.run_local(query, tables))
+
+
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+def test_buckets_hear_of_punctuations_that_close_nothing(arena: bool) -> None:
+    streams = [bd.Stream("a", "k", punctuation="p"), bd.Stream("b", "k")]
+    query = bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate"))
+
+    def rows(values: list[int | None], p: list[bool]) -> pa.Table:
+        return pa.table({"k": [7] * len(p), "v": pa.array(values, pa.int64()), "p": p})
+
+    tables = {"a": rows([1, 1], [False, True]), "b": pa.table({"k": [7]})}
+    made = Cluster(query, tables, arena=arena)
+    assert made.push(tables).num_rows == 1
+    assert made.push({"a": rows([2], [False]), "b": tables["b"].slice(0, 0)}).num_rows == 1
+    assert stored_rows(made) == {"a": 2, "b": 1}
+    made.push({"a": rows([None], [True]), "b": tables["b"].slice(0, 0)})
+    assert stored_rows(made) == {"a": 2, "b": 0}

@@ -182,13 +182,9 @@ class Promised(Work):
                 born[k] + rng.integers(0, 4, len(k)) + (slow[k] if unique else 0),
                 born[over] + rng.integers(3, 7, len(over)),
             )
-            table = pa.table(
-                {
-                    "k": np.append(k, over),
-                    "v": np.arange(len(at)),
-                    "p": np.repeat([False, True], [len(k), len(over)]),
-                }
-            )
+            flags = np.repeat([False, True], [len(k), len(over)])
+            values = pa.array(np.arange(len(at)), mask=flags)
+            table = pa.table({"k": np.append(k, over), "v": values, "p": flags})
             table = table.drop_columns("p") if unique else table
             for batch in range(batches):
                 here = np.flatnonzero(np.minimum(at, batches - 1) == batch)

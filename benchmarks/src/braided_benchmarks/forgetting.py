@@ -79,13 +79,9 @@ def generate(root: Path, batches: int) -> int:
         for name in NAMES:
             data = rng.permutation(np.repeat(keys, ROWS_A_KEY))
             closed = keys - KEYS if batch else keys[:0]
-            table = pa.table(
-                {
-                    "k": np.concatenate([data, closed]),
-                    f"v_{name}": rng.integers(0, 1 << 40, len(data) + len(closed)),
-                    "p": np.repeat([False, True], [len(data), len(closed)]),
-                }
-            )
+            flags = np.repeat([False, True], [len(data), len(closed)])
+            values = pa.array(rng.integers(0, 1 << 40, len(flags)), mask=flags)
+            table = pa.table({"k": np.concatenate([data, closed]), f"v_{name}": values, "p": flags})
             (root / name).mkdir(exist_ok=True)
             add_file(root / name, batch, table)
     return batches * KEYS * ROWS_A_KEY * len(NAMES)

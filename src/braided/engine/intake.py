@@ -46,6 +46,7 @@ class Arrival:
     null_times: int = 0
     newest_us: int | None = None
     punctuations: int = 0
+    partial_punctuations: int = 0  # of these, which close nothing
     punctuated: Keys | None = None  # keys that punctuations close
     upto: int | None = None  # the hash of the key up to which they close all
     violations: int = 0  # rows that broke a promise, left out
@@ -91,6 +92,7 @@ class Counters:
     null_times: int = 0
     shed_rows: int = 0
     punctuations: int = 0
+    partial_punctuations: int = 0
     copied_rows: int = 0
     violations: int = 0
     expired_rows: int = 0
@@ -132,7 +134,9 @@ class Intake:
     def read(self, part: pa.RecordBatch | Incoming, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge and convert one part of a batch; with `borrow` its buffers are not copied."""
         if not isinstance(part, Incoming):
-            part = Incoming(*split(self.layout.stream, part))
+            rows, closing, partial = split(self.layout.stream, part)
+            counted = {"punctuations": closing.num_rows + partial, "partial_punctuations": partial}
+            part = Incoming(rows, closing, counted)
         if part.rows is None:
             judged = self.empty()
         else:
@@ -234,13 +238,31 @@ def _picked(batch: pa.RecordBatch, mask: Bools) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def split(stream: Stream, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The rows that are data, and the punctuations among them; a null flag is data."""
+def split(stream: Stream, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch, int]:
+    """The rows that are data, the punctuations that close keys, and how many close nothing.
+
+    A null flag is data.
+    """
     flags = None if stream.flag is None else batch.column(stream.flag)
     if flags is None or flags.true_count == 0:
-        return batch, batch.slice(0, 0)
+        return batch, batch.slice(0, 0), 0
     flagged = flags.fill_null(False) if flags.null_count else flags
-    return batch.filter(pc.invert(flagged)), batch.filter(flagged)
+    punctuations = batch.filter(flagged)
+    whole = punctuations.filter(pa.array(closes(stream, punctuations)))
+    return batch.filter(pc.invert(flagged)), whole, punctuations.num_rows - whole.num_rows
+
+
+def closes(stream: Stream, punctuations: pa.RecordBatch) -> Bools:
+    """Which punctuations close their keys: not those that also name a value of another column.
+
+    Such a one says only that no more rows with both will come. Its time is when it was said.
+    """
+    all_rows = np.ones(punctuations.num_rows, np.bool_)
+    aside = {*stream.key_columns, stream.time, stream.flag, stream.upto}
+    for name, column in zip(punctuations.schema.names, punctuations.columns, strict=True):
+        if name not in aside and column.null_count < len(column):
+            all_rows &= np.asarray(column.is_null())
+    return all_rows
 
 
 def _check_range(layout: Layout, keys: KeyFormat) -> None:

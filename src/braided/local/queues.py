@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.intake import closes
 from braided.engine.sides.keys import key_format, valid_keys
 from braided.engine.sides.storable import to_storable
 from braided.policies import queues as policy
@@ -72,6 +73,7 @@ class _Seen:
         self._overtakes, self._clustered = overtakes, clustered
         self._others = [[j for j in range(len(queues)) if j != i] for i in range(len(queues))]
         self._flags = [_flags(stream, batch) for stream, batch in queues]
+        self._closes = [flags & closes(*queue) for flags, queue in zip(self._flags, queues, strict=True)]
         self._codes, self._upto, self._keys = _numbered(queues)
         self._brought = np.zeros((len(queues), self._keys + 1), np.bool_)
         self._closed = np.zeros_like(self._brought)
@@ -91,12 +93,12 @@ class _Seen:
         yield from policy.urgent_first(urgent) if split else (None,)
 
     def _note(self, i: int, codes: Int64s, rows: slice) -> None:
-        flags, upto = self._flags[i][rows], self._upto[i]
-        self._brought[i, codes[~flags]] = True
+        closes, upto = self._closes[i][rows], self._upto[i]
+        self._brought[i, codes[~self._flags[i][rows]]] = True
         if upto is None:
-            self._closed[i, codes[flags]] = True
+            self._closed[i, codes[closes]] = True
         else:
-            ends = upto[rows][flags]
+            ends = upto[rows][closes]
             ends = ends[ends < self._keys]  # without null ones
             self._closed[i, : int(ends.max(initial=-1)) + 1] = True
         self._brought[i, -1] = self._closed[i, -1] = False

@@ -44,6 +44,9 @@ class StreamStatistics:
     cut_rows: int = number("rows that were forgotten early, or did not enter, to keep to `state_rows`")
     purged_rows: int = number("rows that can join no more by what streams promised")
     punctuations: int = number("punctuations that came")
+    partial_punctuations: int = number(
+        "those of them that also name a value of another column, and so close nothing"
+    )
     violations: int = number("rows that broke a promise and were left out")
     closed_keys: int = number("single keys that are remembered as closed")
     newest_us: int | None = number("its newest time", "max", "us", default=None)

@@ -71,8 +71,9 @@ def join(
     with the same arguments says what that means.
     """
     asked = Asked(query, frames, buckets, late, layout, rates, hot_keys)
+    plan = planned(asked, checkpoint=checkpoint, resume=resume)
     spark, streaming = asked.spark, asked.streaming
-    plan = with_memory(planned(asked, checkpoint=checkpoint, resume=resume), spark)
+    plan = with_memory(plan, spark)
     if streaming:
         start_workers(spark)
     made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}

@@ -37,7 +37,9 @@ def workload(
     stream_options = options.pop("stream", {})
     streams = [promised_stream(n, kind, **stream_options) for n, kind in zip(names, kinds, strict=True)]
     tables = {
-        n: promised_table(rng, kind, rows=rows, keys=keys, key_type=key_type)
+        n: promised_table(
+            rng, kind, rows=rows, keys=keys, key_type=key_type, compound="key" in stream_options
+        )
         for n, kind in zip(names, kinds, strict=True)
     }
     used = {s.name: (s.flag, s.upto) for s in streams}
@@ -472,3 +474,29 @@ def test_rows_purged_from_intermediates_do_not_come_back() -> None:
         live.push({n: access(100) if n == "a" else access() for n in "abc"})
     held = live.stats().intermediates["(a b)"].live_rows
     assert held <= 25
+
+
+@pytest.mark.parametrize("of", ["a key", "a range"])
+def test_a_punctuation_that_names_a_value_of_another_column_closes_nothing(of: str) -> None:
+    """It closed the whole key, and rows with other values, which it does not speak of, were refused."""
+    punctuation: Any = "p" if of == "a key" else bd.RangePunctuation("p", "k")
+    streams = [
+        bd.Stream("a", "k", time="t", window="9 s", punctuation=punctuation),
+        bd.Stream("b", "k", time="t", window="9 s"),
+    ]
+    live = bd.LocalJoin(bd.JoinQuery(streams, tuning=bd.Tuning(purge="immediate")))
+
+    def rows(user: list[str | None], p: list[bool]) -> pa.Table:
+        times = pa.array([1] * len(p)).cast(pa.timestamp("us"))
+        return pa.table({"k": [7] * len(p), "user": pa.array(user, pa.string()), "p": p, "t": times})
+
+    partner = rows(["x"], [False]).drop_columns(["p"])
+    live.push({"a": rows(["bob", "bob", None], [False, True, False]), "b": partner})
+    assert live.push({"a": rows(["eve"], [False])}).num_rows == 1
+    seen = live.stats().streams["a"]
+    assert (seen.rows_in, seen.punctuations, seen.partial_punctuations, seen.violations) == (3, 1, 1, 0)
+    live.push({"a": rows([None], [True])})
+    seen = live.stats().streams
+    assert (seen["a"].punctuations, seen["a"].partial_punctuations, seen["b"].live_rows) == (2, 1, 0)
+    with pytest.raises(bd.BraidedError, match="a row with key 7 came"):
+        live.push({"a": rows(["eve"], [False])})

@@ -50,12 +50,13 @@ def batches(silent: str, stalls: int, seed: int = 1) -> Iterator[dict[str, pa.Ta
 def table(keys: Any, n: int, closes: Any = ()) -> pa.Table:
     """Rows of a batch, and behind them punctuations."""
     everything = np.concatenate([keys, np.asarray(closes, np.int64)]).astype(np.int64)
+    over = np.arange(len(everything)) >= len(keys)
     return pa.table(
         {
             "k": everything,
-            "t": pa.array(np.full(len(everything), 1000 * n), pa.timestamp("us")),
-            "over": np.arange(len(everything)) >= len(keys),
-            "pad": ["x" * 40] * len(everything),
+            "t": pa.array(np.full(len(everything), 1000 * n), pa.timestamp("us"), mask=over),
+            "over": over,
+            "pad": pa.array(["x" * 40] * len(everything), mask=over),
         }
     )
 

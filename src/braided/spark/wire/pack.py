@@ -6,7 +6,7 @@ before it and to all. So all buckets know the whole stream's progress, compute t
 their share of a budget.
 
 A punctuation that closes a key goes to that key's bucket, one that closes a range to all of them. One with a
-null closes nothing; it is counted all the same.
+null, or with a value of another column, closes nothing; it is counted all the same.
 
 Between two stages
 ------------------
@@ -48,8 +48,10 @@ def pack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
     layout, bucketing, punctuated = plan.layouts[number], Bucketing(plan, number), 0
     for batch in batches:
         batch = batch.rename_columns(plan.schemas[number].names)  # they may go by number
-        batch, closing = split(layout.stream, batch.select(layout.schema.names).cast(layout.schema))
-        punctuated += closing.num_rows
+        batch = batch.select(layout.schema.names).cast(layout.schema)
+        batch, closing, partial = split(layout.stream, batch)
+        punctuated += closing.num_rows + partial
+        bucketing.counts.update(punctuations=partial, partial_punctuations=partial)
         if closing.num_rows:
             yield from _closing(plan, number, closing, bucketing)
         if batch.num_rows:

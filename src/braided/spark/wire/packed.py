@@ -37,8 +37,8 @@ class Packed(NamedTuple):
     """A row on its way to a bucket, by the bucket's label.
 
     `stream` is which of the stage's inputs it is about; `part` and `seq` number the sender and its rows, so
-    that a bucket can sort them. `rows_in`, `null_keys`, `null_times` and `punctuations` are to be added up
-    over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
+    that a bucket can sort them. `rows_in`, `null_keys`, `null_times` and the punctuations are to be added
+    up over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
     cannot join, when the task began by its own clock, and, of the rows that can join, how many go to the
     buckets before this one, up to it, and in total, and how many there were before they were copied
     (`joining`). The heartbeat's tell the recorded time and the number of the run. In a query of several
@@ -54,6 +54,7 @@ class Packed(NamedTuple):
     null_keys: int = 0
     null_times: int = 0
     punctuations: int = 0
+    partial_punctuations: int = 0
     newest_us: int | None = None
     rows_before: int = 0
     rows_upto: int = 0

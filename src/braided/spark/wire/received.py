@@ -24,7 +24,7 @@ from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.packed import NO_STREAM, Blob, Newest, Packed, latest
 
-_ADDED = ("rows_in", "null_keys", "null_times", "punctuations")  # up, over all packed rows of a stream
+_ADDED = ("rows_in", "null_keys", "null_times", "punctuations", "partial_punctuations")  # up, over all rows
 
 
 class Received:
