@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -364,3 +365,31 @@ def test_what_is_known_of_groups_lasts_from_batch_to_batch() -> None:
         )
     assert abs(believed / len(came) - 1) < 0.2
     assert 0.5 * really < owed < 2 * really
+
+
+@pytest.mark.usefixtures("own_root")
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+@pytest.mark.parametrize("defer", [True, False])
+def test_a_where_that_fails_on_a_cold_row_fails_the_batch_that_brings_its_partner(
+    defer: bool, arena: bool
+) -> None:
+    wide = pa.decimal128(38, 0)
+    streams = [bd.Stream(n, "k") for n in "ab"]
+    query = bd.JoinQuery(streams, where="a.v * b.v * b.v > 0", memory=budget(defer=defer))
+
+    def rows(keys: Any, value: int) -> pa.Table:
+        return pa.table({"k": keys, "v": pa.array([Decimal(value)] * len(keys), wide)})
+
+    everything = np.arange(200)
+    made = Cluster(query, {n: rows(everything, 1) for n in "ab"}, arena=arena)
+    none = rows(everything[:0], 1)
+    found = made.push({"a": rows(everything, 10**10), "b": none}).num_rows
+    assert cold_rows(made) > 0
+    before = copy.deepcopy(made.states)
+    for _ in range(2):
+        with pytest.raises(bd.BraidedError, match="has more than 76 digits"):
+            made.push({"a": none, "b": rows(everything, 10**37)})
+        made.states = copy.deepcopy(before)
+    for _ in range(3):
+        found += made.push({"a": none, "b": rows(everything[:50], 7)}).num_rows
+    assert found + made.owed().num_rows == 150

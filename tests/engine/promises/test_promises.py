@@ -496,7 +496,7 @@ def test_a_punctuation_that_names_a_value_of_another_column_closes_nothing(of: s
     seen = live.stats().streams["a"]
     assert (seen.rows_in, seen.punctuations, seen.partial_punctuations, seen.violations) == (3, 1, 1, 0)
     live.push({"a": rows([None], [True])})
-    seen = live.stats().streams
-    assert (seen["a"].punctuations, seen["a"].partial_punctuations, seen["b"].live_rows) == (2, 1, 0)
+    a, b = (live.stats().streams[n] for n in "ab")
+    assert (a.punctuations, a.partial_punctuations, b.live_rows) == (2, 1, 0)
     with pytest.raises(bd.BraidedError, match="a row with key 7 came"):
         live.push({"a": rows(["eve"], [False])})

@@ -98,3 +98,25 @@ def test_after_a_stall_a_budget_holds_no_more_than_twice_what_is_held_without(
         of_join.append(join.end())
     without, within = (bag(pa.concat_tables(of_join)) for of_join in found)
     assert without == within
+
+
+@pytest.mark.parametrize("defer", [False, True])
+def test_keys_with_many_rows_do_not_pile_up_on_disk(defer: bool) -> None:
+    """How many rows a key has was guessed until groups were first looked through, which with `defer` was
+    when half of the rows on disk were dead by that guess: if a key had seven times as many, never."""
+    streams_ = [bd.Stream(n, "k", punctuation="over") for n in NAMES]
+    tuning = bd.Tuning(purge="immediate")
+    free, bounded = (
+        bd.LocalJoin(bd.JoinQuery(streams_, tuning=tuning, memory=memory))
+        for memory in (None, bd.Memory(20_000, defer=defer))
+    )
+    for n in range(40):
+        new = np.arange(5 * n, 5 * n + 5)
+        few = np.concatenate([new[:1], new[:1], np.repeat(new - 10, 2 if n > 1 else 0)])
+        batch = {
+            "news": table(np.repeat(new, 12), n, closes=new - 5),
+            "access": table(few, n, closes=new - 15),
+        }
+        for join in (free, bounded):
+            join.push({name: rows.drop_columns(["t"]) for name, rows in batch.items()})
+    assert held(bounded) <= 2 * held(free)

@@ -25,7 +25,7 @@ from braided.policies.arrays import Bools
 from braided.query.condition import MOST_DIGITS, Call, Column, Condition, Literal, show
 from braided.query.errors import InvalidType, InvalidValue
 
-_EXACT: dict[str, Callable[..., Any]] = {
+EXACT: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -65,14 +65,14 @@ def evaluate(condition: Condition, columns: Mapping[tuple[str, str], pa.Array]) 
     if isinstance(condition, Column):
         return columns[condition.stream, condition.column]
     if isinstance(condition, Literal):
-        return _literal(condition)
+        return literal_of(condition)
     name, values = condition.operation, [evaluate(a, columns) for a in condition.arguments]
     try:
         return _OPERATIONS[name](*values)
     except pa.ArrowInvalid:
-        if name in _EXACT and _any_float(values):
+        if name in EXACT and _any_float(values):
             return _OPERATIONS[name](*map(_float, values))
-        if name in _EXACT and all(pa.types.is_integer(v.type) or pa.types.is_decimal(v.type) for v in values):
+        if name in EXACT and all(pa.types.is_integer(v.type) or pa.types.is_decimal(v.type) for v in values):
             return _exactly(condition, values)
         raise
 
@@ -104,7 +104,7 @@ def _exactly(call: Call, values: list[Any]) -> Any:
     columns = [v.to_pylist() if isinstance(v, pa.Array) else [v.as_py()] * rows for v in values]
     with localcontext(prec=6 * MOST_DIGITS):
         given = zip(*([None if x is None else Decimal(x) for x in column] for column in columns), strict=True)
-        results = [None if None in row else _EXACT[call.operation](*row) for row in given]
+        results = [None if None in row else EXACT[call.operation](*row) for row in given]
     sizes = [(x.adjusted() + 1, -x.as_tuple().exponent) for x in results if x is not None]
     scale = max((scale for _, scale in sizes), default=0)
     digits = max((digits for digits, _ in sizes), default=1)
@@ -203,7 +203,8 @@ def _boolean(value: Any) -> Any:
     return value.cast(pa.bool_()) if pa.types.is_null(value.type) else value
 
 
-def _literal(literal: Literal) -> pa.Scalar:
+def literal_of(literal: Literal) -> pa.Scalar:
+    """A constant as Arrow has it."""
     if literal.kind == "date":
         return pa.scalar(literal.value).cast(pa.date32())
     if literal.kind == "timestamp":

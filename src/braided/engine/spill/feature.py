@@ -25,6 +25,7 @@ import numpy as np
 from braided.engine.features import Feature, Host, Numbers, Step
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
+from braided.engine.operators.ranges import Ranges
 from braided.engine.operators.tree import Found
 from braided.engine.sides.groups import group_of
 from braided.engine.sides.side import Rows, SideState
@@ -80,6 +81,7 @@ class Spilling(Feature):
         self.read_rows = 0
         self._tasks: Tasks = {}
         self._began_us = 0  # the watermark when the step began
+        self._ranges = self._later_ranges = Ranges(host.query.condition)
         self.next: list[Merge | None] = [None, None]  # decided for a batch with rows, and for one without
 
     # what is held
@@ -101,7 +103,7 @@ class Spilling(Feature):
         """What is on disk, and what is merged next."""
         numbers = self.disk.save(state)
         numbers |= {"defers": self.defers, "next": self.next, "rate": self.phase.rate}
-        numbers |= {"sifting": self.sifting.save()}
+        numbers |= {"sifting": self.sifting.save(), "ranges": self._ranges.save()}
         state.put_feature(self.name, numbers)
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
@@ -114,6 +116,7 @@ class Spilling(Feature):
             self.defers |= any(generations.owing.any() for generations in self.disk.generations)
             self.next = [None if merge is None else Merge(*merge) for merge in numbers["next"]]
             self.sifting.load(numbers["sifting"])
+            self._ranges = self._later_ranges = self._ranges.load(numbers["ranges"])
             self.phase.rate = self.memory.disk_rate or numbers["rate"]
 
     @classmethod
@@ -152,19 +155,27 @@ class Spilling(Feature):
         if ended:
             yield from self._finish()
             return
-        at_once = self.memory.defer is False
-        if self.defers and (at_once or self._mostly_dead()):
+        if self.defers and (self._at_once or self._mostly_dead()):
             yield from self._all_owed()
             self._settled(self.host.watermark.us)
-            self.defers = not at_once
+            self.defers = not self._at_once
         if self.defers and (merge := self.phase.decide(idle=idle)) is not None:
             yield self._task_of(merge)
 
+    @property
+    def _at_once(self) -> bool:
+        """Whether no merge may wait: as is asked for, or because `where` might fail on what is merged."""
+        return self.memory.defer is False or self._later_ranges.may_fail
+
     def _planned(self, step: Step) -> Tasks:
-        """What is merged together with a batch: decided from what was saved when the last one ended."""
-        if not self.defers or not self.host.site.retried or step.later.ended:
+        """What is merged together with a batch: decided from what was saved when the last one ended.
+
+        If `where` might fail on rows that the batch brings and others on disk, they meet now.
+        """
+        retried = self.host.site.retried
+        if not self.defers or step.later.ended or not (retried or self._later_ranges.may_fail):
             return {}
-        if self.memory.defer is False or self._mostly_dead():
+        if self._at_once or self._mostly_dead():
             return {
                 o.number: _Task(g.groups, with_memory=True, leaves=True, settles=True)
                 for o, g in zip(self.tree.operators, self.disk.generations, strict=True)
@@ -185,6 +196,8 @@ class Spilling(Feature):
         self._began_us = self.host.watermark.us
         if not self.defers:
             self.disk.drop_dead(self._began_us)
+        batches = zip(self.host.query.names, step.arrivals, strict=True)
+        self._later_ranges = self._ranges.including({n: a.rows.batch for n, a in batches if a is not None})
         self._tasks = dict(self._planned(step) if step.work is None else step.work)
         if step.batch:
             self.disk.statistics.batch()
@@ -220,7 +233,7 @@ class Spilling(Feature):
 
     def commit(self, step: Step) -> None:
         """What the step merged has met."""
-        disk = self.disk
+        disk, self._ranges = self.disk, self._later_ranges
         for number, task in self._tasks.items():
             if task.dropped is not None:
                 operator = self.tree.operators[number]
@@ -231,7 +244,7 @@ class Spilling(Feature):
             disk.meet(number, task.groups)
         if any(task.settles for task in self._tasks.values()):
             self._settled(self._began_us)
-            self.defers = self.memory.defer is not False
+            self.defers = not self._at_once
         if self._tasks:
             self.sifting.written()
         self._tasks = {}
@@ -251,7 +264,7 @@ class Spilling(Feature):
         for task in self._tasks.values():
             written = (of_input for inputs in task.pieces for of_input in inputs)
             self.disk.store.drop(p for of_input in written for p in of_input.values())
-        self._tasks = {}
+        self._tasks, self._later_ranges = {}, self._ranges
 
     # parts of the above
 

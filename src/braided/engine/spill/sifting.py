@@ -55,8 +55,14 @@ class Sifting:
         self._waiting *= rows > 0  # what is not on disk does not wait
 
     def dead_rows(self) -> float:
-        """About how many rows on disk can join no more, by closed keys."""
-        return float(np.minimum(self._rows, self._waiting * self._per_key).sum())
+        """About how many rows on disk can join no more, by closed keys.
+
+        How many rows a key has may be quite wrong: of a group that has doubled since it was last looked
+        through all may be dead.
+        """
+        rows = self._rows
+        doubled = (self._waiting > 0) & (rows >= 2 * self._kept)
+        return float(np.where(doubled, rows, np.minimum(rows, self._waiting * self._per_key)).sum())
 
     def due(self) -> Bools:
         """Which groups are worth looking through."""
