@@ -56,7 +56,7 @@ def table(keys: Any, n: int, closes: Any = ()) -> pa.Table:
             "k": everything,
             "t": pa.array(np.full(len(everything), 1000 * n), pa.timestamp("us"), mask=over),
             "over": over,
-            "pad": pa.array(["x" * 40] * len(everything), mask=over),
+            "pad": pa.array(["x" * 40] * len(everything), pa.string(), mask=over),
         }
     )
 
@@ -120,3 +120,9 @@ def test_keys_with_many_rows_do_not_pile_up_on_disk(defer: bool) -> None:
         for join in (free, bounded):
             join.push({name: rows.drop_columns(["t"]) for name, rows in batch.items()})
     assert held(bounded) <= 2 * held(free)
+    over = table([], 0, closes=np.arange(200)).drop_columns(["t"])
+    for join in (free, bounded):
+        join.push(dict.fromkeys(NAMES, over))
+        for _ in range(30):  # merges first, one at a time
+            join.push({})
+    assert held(bounded) == held(free) == 0

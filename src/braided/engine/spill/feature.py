@@ -155,11 +155,12 @@ class Spilling(Feature):
         if ended:
             yield from self._finish()
             return
-        if self.defers and (self._at_once or self._mostly_dead()):
+        merge = self.phase.decide(idle=idle) if self.defers else None
+        if self.defers and self._to_settle(merge, idle=idle):
             yield from self._all_owed()
-            self._settled(self.host.watermark.us)
-            self.defers = not self._at_once
-        if self.defers and (merge := self.phase.decide(idle=idle)) is not None:
+            self._settled(self.host.watermark.us, idle=idle)
+            self.defers, merge = not self._at_once, None
+        if merge is not None:
             yield self._task_of(merge)
 
     @property
@@ -175,12 +176,13 @@ class Spilling(Feature):
         retried = self.host.site.retried
         if not self.defers or step.later.ended or not (retried or self._later_ranges.may_fail):
             return {}
-        if self._at_once or self._mostly_dead():
+        idle = all(a is None for a in step.arrivals)
+        merge = self.next[idle]
+        if self._to_settle(merge, idle=idle):
             return {
                 o.number: _Task(g.groups, with_memory=True, leaves=True, settles=True)
                 for o, g in zip(self.tree.operators, self.disk.generations, strict=True)
             }
-        merge = self.next[all(a is None for a in step.arrivals)]
         return {} if merge is None else self._task_of(merge, leaves=True)
 
     def _finish(self) -> Iterator[Tasks]:
@@ -243,7 +245,7 @@ class Spilling(Feature):
                     disk.count_dead(child, rows)
             disk.meet(number, task.groups)
         if any(task.settles for task in self._tasks.values()):
-            self._settled(self._began_us)
+            self._settled(self._began_us, idle=step.idle)
             self.defers = not self._at_once
         if self._tasks:
             self.sifting.written()
@@ -257,7 +259,7 @@ class Spilling(Feature):
         """Rows on disk of keys that are closed by now go, if nothing is owed."""
         self.sifting.count_closed()
         if not self.defers:
-            self._sift()
+            self._sift(idle=step is not None and step.idle)
 
     def undo(self) -> None:
         """What the step wrote goes."""
@@ -296,17 +298,20 @@ class Spilling(Feature):
                 dead = [of_input.pick(~lives) for of_input, lives in zip(rows, living, strict=True)]
                 task.pieces.append(self.disk.write_rows(operator, dead))
 
-    def _sift(self) -> None:
-        if (due := self.sifting.due()).any():
+    def _sift(self, *, idle: bool) -> None:
+        if (due := self.sifting.due(idle=idle)).any():
             self.sifting.sift(due)
 
-    def _mostly_dead(self) -> bool:
-        return self.disk.mostly_dead(self.sifting.dead_rows())
+    def _to_settle(self, merge: Merge | None, *, idle: bool) -> bool:
+        """Whether all is merged: none may wait, most rows are dead, or there is nothing better to do."""
+        if self._at_once or self.disk.mostly_dead(self.sifting.dead_rows()):
+            return True
+        return idle and merge is None and bool(self.sifting.due(idle=True).any())
 
-    def _settled(self, watermark_us: int) -> None:
+    def _settled(self, watermark_us: int, *, idle: bool) -> None:
         """Nothing is owed: dead rows go, and groups come back if there is room again."""
         self.disk.drop_dead(watermark_us)
-        self._sift()
+        self._sift(idle=idle)
         self.room.take_back()
 
     def _all_owed(self) -> Iterator[Tasks]:

@@ -64,10 +64,10 @@ class Sifting:
         doubled = (self._waiting > 0) & (rows >= 2 * self._kept)
         return float(np.where(doubled, rows, np.minimum(rows, self._waiting * self._per_key)).sum())
 
-    def due(self) -> Bools:
-        """Which groups are worth looking through."""
+    def due(self, *, idle: bool) -> Bools:
+        """Which groups are worth looking through; if nothing else is to be done, all in which keys closed."""
         rows = self._rows
-        worth = (2 * self._waiting * self._per_key >= rows) | (rows >= 2 * self._kept)
+        worth = idle | (2 * self._waiting * self._per_key >= rows) | (rows >= 2 * self._kept)
         return np.asarray((self._waiting > 0) & (rows > 0) & worth)
 
     def sift(self, groups: Bools) -> None:
