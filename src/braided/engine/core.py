@@ -115,12 +115,17 @@ class Core:
 
     def oldest_us(self, stream: int) -> int:
         """The oldest time of a stream that is still needed."""
-        watermark_us, floor_us = self.watermark.us, self.floors_us[stream]
-        retention_us = self.query.bounds.retention_us(stream)
-        unbounded = retention_us >= INFINITE_US or watermark_us == NONE_US or not self.query.windowed
-        if unbounded or self.query.names[stream] in self.retained():
-            return floor_us
-        return max(floor_us, watermark_us - retention_us)
+        name, floor_us = self.query.names[stream], self.floors_us[stream]
+        return floor_us if name in self.retained() else max(floor_us, self.past_us(name))
+
+    def past_us(self, node: Plan) -> int:
+        """Before which time rows of an input have been passed by the watermark: their own, or their end."""
+        if self.watermark.us == NONE_US or not self.query.windowed:
+            return BOTTOMLESS_US
+        if not isinstance(node, str):
+            return self.watermark.us
+        retention_us = self.query.bounds.retention_us(self.query.names.index(node))
+        return BOTTOMLESS_US if retention_us >= INFINITE_US else self.watermark.us - retention_us
 
     def retained(self) -> set[Plan]:
         """The inputs whose rows must not expire."""

@@ -262,9 +262,7 @@ class SideState:
 
         Rows that have an end are forgotten if it is before `oldest`.
         """
-        first, lasting, by_time = self.first, self.columns.held(self._lifetime), self._lifetime == "time"
-        in_order = by_time and self.ordered
-        passed = int(lasting.searchsorted(oldest)) if in_order else expired_prefix(lasting, oldest)
+        first, by_time, passed = self.first, self._lifetime == "time", self.passed(oldest)
         if self.window is not None:  # what left its window has left it for every time to come
             passed += expired_prefix(self.columns.held("leaves")[passed:], counting.NEVER)
         forgotten = self.forget(range(first, first + passed), Reason.EXPIRE)
@@ -274,6 +272,12 @@ class SideState:
             self.since_scan = 0
         self.give_back()
         return forgotten
+
+    def passed(self, oldest: int) -> int:
+        """How many rows, from the first one on, are older than `oldest` (or ended before it)."""
+        lasting = self.columns.held(self._lifetime)
+        in_order = self._lifetime == "time" and self.ordered
+        return int(lasting.searchsorted(oldest)) if in_order else int(expired_prefix(lasting, oldest))
 
     def ended(self, oldest: int) -> Int64s:
         """Return the positions of rows older than `oldest` (or ended), out of a count window, or gone."""

@@ -142,13 +142,12 @@ class Disk:
         """Some groups' rows on disk are needed no more."""
         self.store.drop(self.generations[operator].drop(groups))
 
-    def mostly_dead(self, closed_rows: float) -> bool:
-        """Whether more than half of what is on disk can join no more, by the watermark or by promises."""
+    def past_rows(self) -> tuple[int, int]:
+        """The rows on disk, and those of them in pieces that the watermark has passed."""
         pieces = [stored.piece for generations in self.generations for _, stored in generations]
-        past = (
-            sum(p.rows for p in pieces if p.dies_us < self._host.watermark.us) if self._query.windowed else 0
-        )
-        return 2 * (past + closed_rows) > sum(p.rows for p in pieces)
+        watermark_us = self._host.watermark.us
+        past = sum(p.rows for p in pieces if p.dies_us < watermark_us) if self._query.windowed else 0
+        return sum(p.rows for p in pieces), past
 
     def drop_dead(self, watermark_us: int) -> None:
         """Forget what the watermark has passed, of groups whose rows have met."""

@@ -6,10 +6,10 @@ nothing has changed but that rows may have moved to disk, which no result can sh
 
 An operator *owes* combinations of rows that were never in memory together (see `merging`). Where
 merges wait (`defer`), any row of an operator with rows on disk may be owed to them, and any row of those
-above to what will come of that; so none of these expire. Once more than half of what is on disk would have,
-all is settled from below: what is in memory of groups with rows on disk is flushed, all is merged, and pieces
-that have died go. So the work and the room on disk are in proportion to the rows that live. Without `defer`
-groups with rows on disk have none in memory between batches, and nothing is owed.
+above to what will come of that; so none of these expire. Once more than half of them would have, all is
+settled from below: what is in memory of groups with rows on disk is flushed, all is merged, and what has died
+goes. So the work and the room are in proportion to the rows that live. Without `defer` groups with rows on
+disk have none in memory between batches, and nothing is owed.
 
 Where any attempt at a batch may be the one that counts, as on Spark, rows are flushed after a batch, when its
 results are out, and what is merged together with the next one was decided and saved before.
@@ -78,6 +78,7 @@ class Spilling(Feature):
                 "emit_punctuations needs bd.Memory(..., defer=False): a key is complete when all its results "
                 "are out, and with defer they may wait on disk"
             )
+        self.owes = False  # or something may be
         self.read_rows = 0
         self._tasks: Tasks = {}
         self._began_us = 0  # the watermark when the step began
@@ -88,8 +89,12 @@ class Spilling(Feature):
 
     def retains(self) -> set[Plan]:
         """The inputs whose rows may be owed to rows on disk, so that they must not expire."""
-        if not self.defers:
+        if not self.defers or not self.owes:
             return set()
+        return self._beside_disk()
+
+    def _beside_disk(self) -> set[Plan]:
+        """The inputs of operators with rows on disk, and of those above."""
         operators = [(o.node, set(leaves(o.node))) for o in self.tree.operators]
         spilled = [below for (_, below), g in zip(operators, self.disk.generations, strict=True) if g]
         return {child for node, below in operators if any(s <= below for s in spilled) for child in node}
@@ -102,7 +107,7 @@ class Spilling(Feature):
     def save(self, state: EngineState) -> None:
         """What is on disk, and what is merged next."""
         numbers = self.disk.save(state)
-        numbers |= {"defers": self.defers, "next": self.next, "rate": self.phase.rate}
+        numbers |= {"defers": self.defers, "owes": self.owes, "next": self.next, "rate": self.phase.rate}
         numbers |= {"sifting": self.sifting.save(), "ranges": self._ranges.save()}
         state.put_feature(self.name, numbers)
 
@@ -114,6 +119,7 @@ class Spilling(Feature):
             self.disk.load(state, numbers)
             self.defers |= numbers["on_disk"] and numbers["defers"]
             self.defers |= any(generations.owing.any() for generations in self.disk.generations)
+            self.owes = numbers["owes"]
             self.next = [None if merge is None else Merge(*merge) for merge in numbers["next"]]
             self.sifting.load(numbers["sifting"])
             self._ranges = self._later_ranges = self._ranges.load(numbers["ranges"])
@@ -145,6 +151,7 @@ class Spilling(Feature):
         if not self.defers:
             self.room.take_back(incoming)
         self.room.make(incoming)
+        self.owes |= any(generations.owing.any() for generations in self.disk.generations)
         if self.host.site.retried:
             self.next = [self.phase.decide(idle=idle) if self.defers else None for idle in (False, True)]
 
@@ -201,6 +208,8 @@ class Spilling(Feature):
         batches = zip(self.host.query.names, step.arrivals, strict=True)
         self._later_ranges = self._ranges.including({n: a.rows.batch for n, a in batches if a is not None})
         self._tasks = dict(self._planned(step) if step.work is None else step.work)
+        if not step.idle or step.handed or step.work is not None:
+            self.owes |= any(self.disk.generations)
         if step.batch:
             self.disk.statistics.batch()
         self.phase.rows, self.phase.seconds = 0, 0.0
@@ -304,12 +313,23 @@ class Spilling(Feature):
 
     def _to_settle(self, merge: Merge | None, *, idle: bool) -> bool:
         """Whether all is merged: none may wait, most rows are dead, or there is nothing better to do."""
-        if self._at_once or self.disk.mostly_dead(self.sifting.dead_rows()):
+        if self._at_once or self._mostly_dead():
             return True
         return idle and merge is None and bool(self.sifting.due(idle=True).any())
 
+    def _mostly_dead(self) -> bool:
+        """Whether more than half of the rows on disk can join no more, or of these and those owed to them."""
+        on_disk, past = self.disk.past_rows()
+        dead = past + self.sifting.dead_rows()
+        beside = self._beside_disk() if self.host.query.windowed else set()
+        sides = {node: self.tree.sides[node] for node in beside & self.tree.sides.keys()}
+        in_memory = sum(side.live_rows for side in sides.values())
+        passed = sum(side.passed(self.host.past_us(node)) for node, side in sides.items())
+        return 2 * dead > on_disk or 2 * (dead + passed) > on_disk + in_memory
+
     def _settled(self, watermark_us: int, *, idle: bool) -> None:
         """Nothing is owed: dead rows go, and groups come back if there is room again."""
+        self.owes = self.memory.one_sided
         self.disk.drop_dead(watermark_us)
         self._sift(idle=idle)
         self.room.take_back()
