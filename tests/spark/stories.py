@@ -109,6 +109,7 @@ class Story:
             memory = bd.Memory(
                 int(rng.choice([4096, 5000, 1 << 20])), defer=defer, groups=self.groups, disk_rate=3e5,
                 interval="1 millisecond", flush=self.flush,
+                owed_within="20 milliseconds" if defer and rng.random() < 0.4 else None,
             )  # fmt: skip
         elif self.budget:
             overload = self.overload()

@@ -393,3 +393,41 @@ def test_a_where_that_fails_on_a_cold_row_fails_the_batch_that_brings_its_partne
     for _ in range(3):
         found += made.push({"a": none, "b": rows(everything[:50], 7)}).num_rows
     assert found + made.owed().num_rows == 150
+
+
+@pytest.mark.usefixtures("own_root")
+@pytest.mark.parametrize("arena", [True, False], ids=["kept", "rebuilt"])
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+def test_owed_results_of_buckets_come_in_time(
+    plan: Any, arena: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the times at which batches ended: rows keep coming, then they stop; some batches are repeated."""
+    now, within, gap = [1_700_000_000.0], 20.0, 1.0
+    monkeypatch.setattr(time, "time_ns", lambda: int(now[0] * 1e9))
+    rng = np.random.default_rng(3)
+
+    def rows(n: int) -> pa.Table:
+        keys = rng.integers(5 * n - 200, 5 * n + 20, 40)
+        return pa.table({"k": keys, "v": ["x" * 20] * 40, "at": np.full(40, now[0])})
+
+    streams = [bd.Stream(n, "k") for n in "abc"]
+    memory = budget(3 * SMALL, defer=True, owed_within=f"{within:g} seconds")
+    query = bd.JoinQuery(streams, plan=plan, memory=memory)
+    made = Cluster(query, {n: rows(0) for n in "abc"}, arena=arena)
+    found, everything, delays = [], [], list[float]()
+    for n in range(60):
+        batch = {name: rows(n) for name in "abc"} if n < 30 else None
+        before = copy.deepcopy(made.states)
+        table = made.beat() if batch is None else made.push(batch)
+        if n % 3 == 0:
+            made.states = before
+            assert bag(made.beat() if batch is None else made.push(batch)) == bag(table)
+        found.append(table)
+        everything += [] if batch is None else [batch]
+        came = np.max([table[f"{name}_at"].to_numpy() for name in "abc"], axis=0)
+        delays += (now[0] - came).tolist()
+        now[0] += gap
+    tables = {name: pa.concat_tables([b[name] for b in everything]) for name in "abc"}
+    assert_same_bag(pa.concat_tables(found), expected(query, tables))
+    assert gap < max(delays) <= within + 2 * gap
+    assert not made.owed().num_rows

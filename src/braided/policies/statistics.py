@@ -147,6 +147,10 @@ class Statistics:
         "state on disk", unit="bytes", prometheus="braided_spilled_bytes", plot=_SPILLED, line="on disk"
     )
     owed: int = number("combinations that wait until groups on disk are merged, about")
+    owed_seconds: float = number(
+        "how long the oldest of them has waited, at most", "max", "seconds", default=0.0
+    )
+    exempt_rows: int = number("rows in memory that do not go while something may be owed to them")
     disk_decision: str = number("what was last decided about the disk", "words", default="")
     punctuations_out: int = number("keys that the output was told to be complete")
     driver_streams: tuple[str, ...] = ()
@@ -212,6 +216,9 @@ class JoinMetrics(Statistics):
     lag_us: Mapping[str, int | None] = field(default_factory=dict)
     epochs: tuple[EpochMetrics, ...] = ()
     hot_keys: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    owed_within_seconds: float | None = number(
+        "how long owed results may wait, as was asked for", "", "seconds", default=None
+    )
     memory_limit: int | None = number(
         "the memory budget of all buckets",
         "",

@@ -59,9 +59,11 @@ class Memory(Value):
 
     `disk_rate` is how many rows a second a merge takes (None: measured), `memory_weight` by how much results
     from memory count more than those from disk. With `defer` merges may wait; without, every batch ends with
-    all of its results. None: in this process they may wait, on Spark not. `groups` is how many an operator
-    has, a power of two (None: by the limit). `directory` is where groups are written (None: the system's
-    folder for temporary files; on Spark its state store has them).
+    all of its results. None: in this process they may wait, on Spark not, unless `owed_within` says how long
+    they may: groups are merged early enough for that, by the speed of merges as it is measured.
+
+    `groups` is how many an operator has, a power of two (None: by the limit). `directory` is where groups are
+    written (None: the system's folder for temporary files; on Spark its state store has them).
     """
 
     limit: Annotated[int | str, _bytes]
@@ -75,10 +77,30 @@ class Memory(Value):
     interval: Annotated[Duration, partial(duration, zero=False)] = "5 seconds"
     defer: bool | None = None
     lineage: Literal["carried", "recomputed"] = "carried"
+    owed_within: Annotated[Duration, partial(duration, zero=False)] | None = None
     disk_rate: Annotated[float, above_zero()] | None = None
     memory_weight: Annotated[float, above_zero()] = 1.0
     groups: Annotated[int, _groups] | None = None
     directory: Annotated[str, text()] | None = None
+
+    def _check(self) -> None:
+        if self.owed_within is not None and self.defer is False:
+            raise InvalidValue(
+                "Memory: owed_within says how long results may wait, and with defer=False none does; give "
+                "one of them",
+                option="owed_within",
+                value=self.owed_within,
+            )
+
+    @property
+    def waits(self) -> bool:
+        """Whether merges are asked to wait, wherever the join runs."""
+        return self.defer is True or self.owed_within is not None
+
+    @property
+    def owed_within_s(self) -> float | None:
+        """How long results may wait, in seconds."""
+        return None if self.owed_within is None else to_us(self.owed_within) / 1e6
 
     @property
     def interval_s(self) -> float:

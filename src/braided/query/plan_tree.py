@@ -63,6 +63,11 @@ def linear(streams: Sequence[str]) -> Plan:
     return plan
 
 
+def height(plan: Plan) -> int:
+    """How many operators a row passes at most."""
+    return 0 if isinstance(plan, str) else 1 + max(map(height, plan))
+
+
 def read_plan(plan: object, streams: Sequence[str]) -> Plan:
     """Read a plan as a user gives it, a word or in tuples; bad ones raise.
 

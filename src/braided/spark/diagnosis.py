@@ -20,6 +20,7 @@ _ROWS = {  # by the number of a stream that counts them
     "partial_punctuations": "are punctuations that also name a value of another column: they close nothing",
     "violations": "broke what it promises of its keys (unique, arrival, punctuation): left out",
 }
+_SLACK_S = 2.0  # of a deadline: a heartbeat and a batch
 _UNITS_US = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)
 
 
@@ -42,9 +43,16 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
     yield from _half_joins(seen)
     yield from _rationing(seen)
     if rows := sum(s.spilled_rows for s in seen.streams.values()):
-        waits = f"; about {seen.owed:,} combinations wait until they are merged" if seen.owed else ""
+        waits = ""
+        if seen.owed:
+            waits = f"; about {seen.owed:,} combinations wait until they are merged"
+            waits += f", the oldest since {seen.owed_seconds:.0f} s" if seen.owed_seconds else ""
         decision = f" ({seen.disk_decision})" if seen.disk_decision else ""
         yield f"{rows:,} rows do not fit into the memory budget and lie in cold groups{waits}{decision}."
+    if seen.owed_within_seconds is not None and seen.owed_seconds > seen.owed_within_seconds + _SLACK_S:
+        kept = f"owed_within={seen.owed_within_seconds:g} seconds is not kept: the oldest has waited"
+        remedy = "merges take longer than there is time; give more memory, or a longer owed_within"
+        yield f"{kept} {seen.owed_seconds:.0f} s; {remedy}."
     yield from _keys(seen)
     yield from _epochs(seen)
 

@@ -247,6 +247,7 @@ def metrics_of(progress: Sequence[Mapping[str, Any]], *, query_id: str, active: 
         latest,
         hottest_key_share=max(map(_hottest_share, reports.values())),
         memory_limit=last.get("memory_limit"),
+        owed_within_seconds=last.get("owed_within"),
         epochs=_epochs(json.loads(last.get("epochs") or "[]"), latest[-1]),
         **known,
     )

@@ -89,7 +89,7 @@ def join(
 def _clock(plan: JoinPlan, spark: SparkSession, heartbeat: bool | None) -> DataFrame:
     """The recorded time, on its way to the buckets of a first stage."""
     query = plan.query
-    waits = bool(query.memory and query.memory.defer) or any(s.idle_after for s in query.streams)
+    waits = bool(query.memory and query.memory.waits) or any(s.idle_after for s in query.streams)
     numbers = ",".join(str(live.epoch.number) for live in plan.live)
     beating = waits if heartbeat is None else heartbeat
     clock = beats(spark, planned=fingerprint(plan), epochs=numbers, beating=beating)
@@ -175,6 +175,7 @@ def _observations(plan: JoinPlan) -> list[Any]:
     known["epochs"] = F.lit(epochs_of(plan))
     if query.memory is not None:
         known["memory_limit"] = F.lit(query.memory.limit_bytes * len(plan.labels))
+        known["owed_within"] = F.lit(query.memory.owed_within_s)
     return [F.collect_list("report").alias("buckets"), *(F.first(v).alias(n) for n, v in known.items())]
 
 

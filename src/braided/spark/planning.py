@@ -35,7 +35,6 @@ from braided.spark.wire.labels import MAX_BUCKETS
 HotKeys: TypeAlias = Literal["auto", "off"] | Mapping[str, Mapping[Any, int]]
 _MANY_COPIES = 16
 _COLD_GROUPS = 16  # of a bucket: each is a message to the state store when it is read
-_COLD_RATE = 300_000.0  # rows a second that come from the state store and are joined
 _log = logging.getLogger("braided")
 
 
@@ -168,9 +167,8 @@ def with_memory(plan: JoinPlan, spark: SparkSession) -> JoinPlan:
     memory = dataclasses.replace(
         memory,
         limit=max(LEAST_BYTES, memory.limit_bytes * min(processes, buckets) // buckets),
-        defer=bool(memory.defer),
+        defer=memory.waits,
         groups=memory.groups or _COLD_GROUPS,
-        disk_rate=memory.disk_rate or _COLD_RATE,
     )
     plans = [dataclasses.replace(p, query=dataclasses.replace(p.query, memory=memory)) for p in plan.live]
     return dataclasses.replace(plans[0], earlier=tuple(plans[1:]))

@@ -140,7 +140,7 @@ class SideState:
         self.newest = BOTTOMLESS_US
         self.fell = -1  # the last row that came after a newer one
         self.since_scan = 0  # rows that came since dead ones were last looked for
-        self._lifetime = "ends" if "ends" in self.columns else "time"
+        self.lifetime = "ends" if "ends" in self.columns else "time"
 
     @property
     def first(self) -> int:
@@ -262,7 +262,7 @@ class SideState:
 
         Rows that have an end are forgotten if it is before `oldest`.
         """
-        first, by_time, passed = self.first, self._lifetime == "time", self.passed(oldest)
+        first, by_time, passed = self.first, self.lifetime == "time", passed(self, oldest)
         if self.window is not None:  # what left its window has left it for every time to come
             passed += expired_prefix(self.columns.held("leaves")[passed:], counting.NEVER)
         forgotten = self.forget(range(first, first + passed), Reason.EXPIRE)
@@ -273,15 +273,9 @@ class SideState:
         self.give_back()
         return forgotten
 
-    def passed(self, oldest: int) -> int:
-        """How many rows, from the first one on, are older than `oldest` (or ended before it)."""
-        lasting = self.columns.held(self._lifetime)
-        in_order = self._lifetime == "time" and self.ordered
-        return int(lasting.searchsorted(oldest)) if in_order else int(expired_prefix(lasting, oldest))
-
     def ended(self, oldest: int) -> Int64s:
         """Return the positions of rows older than `oldest` (or ended), out of a count window, or gone."""
-        dead = self.columns.held(self._lifetime) < oldest
+        dead = self.columns.held(self.lifetime) < oldest
         if self.window is not None:
             dead |= self.columns.held("leaves") != counting.NEVER
         if self.purges:
@@ -365,3 +359,10 @@ class SideState:
             raise InvalidValue(f"stream {self.name!r}: more than {_MAX_POSITION:,} rows in its window")
         self.columns.make_room(rows)
         self.index.fit(self.rows + rows)
+
+
+def passed(side: SideState, oldest: int) -> int:
+    """How many rows of a side, from the first one on, are older than `oldest` (or ended before it)."""
+    lasting = side.columns.held(side.lifetime)
+    in_order = side.lifetime == "time" and side.ordered
+    return int(lasting.searchsorted(oldest)) if in_order else int(expired_prefix(lasting, oldest))

@@ -30,7 +30,7 @@ from braided.policies.flush.state_manager import owed_after_flush
 
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
 _PIECE_ROWS = 1 << 17
-_FIRST_RATE = 1e6  # rows a second that a merge takes, until it is measured
+_FIRST_RATE, _FIRST_STORED_RATE = 1e6, 3e5  # rows a second of a merge until it is measured, and on Spark
 _log = logging.getLogger("braided.memory")
 
 
@@ -43,7 +43,8 @@ class DiskPhase:
         self._clock = time.perf_counter if host.site.retried else host.site.clock
         self.memory = disk.memory
         self.along = self.memory.flush == "adaptive-global" and self.memory.state_manager
-        self.rate = self.memory.disk_rate or _FIRST_RATE  # rows a second
+        first = _FIRST_STORED_RATE if host.site.retried else _FIRST_RATE
+        self.rate = self.memory.disk_rate or first  # rows a second
         self._room_bytes = _MERGE_SHARE * self.memory.limit_bytes
         self._shuffle = np.random.default_rng(host.query.tuning.seed)
         self.reason = ""  # why it last decided as it did, with its numbers

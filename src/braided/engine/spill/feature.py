@@ -18,45 +18,26 @@ results are out, and what is merged together with the next one was decided and s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from braided.engine.features import Feature, Host, Numbers, Step
 from braided.engine.operators.mjoin import Positions
-from braided.engine.operators.operator import Operator
 from braided.engine.operators.ranges import Ranges
 from braided.engine.operators.tree import Found
 from braided.engine.sides.groups import group_of
-from braided.engine.sides.side import Rows, SideState
+from braided.engine.sides.side import Rows, SideState, passed
+from braided.engine.spill.deadlines import Deadlines
 from braided.engine.spill.disk import Disk, check_saved
 from braided.engine.spill.disk_phase import DiskPhase
-from braided.engine.spill.files import Piece
 from braided.engine.spill.room import Room
 from braided.engine.spill.sifting import Sifting
+from braided.engine.spill.tasks import Task, Tasks
 from braided.engine.state import EngineState
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.flush.question import Merge
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan, leaves
-
-_MOST_PIECES = 8  # of a group and input, before they are written as one
-
-
-@dataclass
-class _Task:
-    """Groups of one operator whose generations are to meet in this step."""
-
-    groups: Bools
-    with_memory: bool  # rows in memory are the latest generation
-    pieces: list[list[dict[int, Piece]]] = field(default_factory=list)  # rows in memory, already written
-    dropped: Bools | None = None  # groups whose earlier pieces go; rows in memory go with them
-    leaves: bool = False  # rows in memory are written, and go
-    settles: bool = False  # with those of all operators: afterwards nothing is owed
-    dead: list[int] = field(default_factory=list)  # rows of each input that are left out
-
-
-Tasks = dict[int, _Task]  # by number of operator
 
 
 class Spilling(Feature):
@@ -70,6 +51,7 @@ class Spilling(Feature):
         self.memory, self.tree = host.query.memory, host.tree
         self.disk = Disk(host)
         self.phase = DiskPhase(self.disk, host)
+        self.deadlines = Deadlines(host, self.disk)
         self.sifting = Sifting(host, self.disk, self.phase)
         self.room = Room(host, self.disk, self.phase, self.sifting)
         self.defers = self.memory.defer is not False  # or rows were restored that may owe something
@@ -109,6 +91,7 @@ class Spilling(Feature):
         numbers = self.disk.save(state)
         numbers |= {"defers": self.defers, "owes": self.owes, "next": self.next, "rate": self.phase.rate}
         numbers |= {"sifting": self.sifting.save(), "ranges": self._ranges.save()}
+        numbers |= {"deadlines": self.deadlines.save()}
         state.put_feature(self.name, numbers)
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
@@ -122,6 +105,7 @@ class Spilling(Feature):
             self.owes = numbers["owes"]
             self.next = [None if merge is None else Merge(*merge) for merge in numbers["next"]]
             self.sifting.load(numbers["sifting"])
+            self.deadlines.load(numbers["deadlines"])
             self._ranges = self._later_ranges = self._ranges.load(numbers["ranges"])
             self.phase.rate = self.memory.disk_rate or numbers["rate"]
 
@@ -138,6 +122,9 @@ class Spilling(Feature):
             numbers.reasons.append(f"on disk: {size:,} bytes; {reason}")
         owed = sum(self.phase.owed_in_all(o).sum() for o in self.tree.operators) if self.defers else 0
         numbers.join |= {"spilled_bytes": size, "owed": round(owed), "disk_decision": reason}
+        if self.defers:
+            exempt = [s.live_rows for node in self.retains() if (s := self.tree.sides.get(node)) is not None]
+            numbers.join |= {"owed_seconds": self.deadlines.age_s, "exempt_rows": sum(exempt)}
         for name, of_stream in zip(self.host.query.names, numbers.streams, strict=True):
             if "live_rows" in of_stream:
                 of_stream["spilled_rows"] = self.disk.rows(name)
@@ -169,6 +156,8 @@ class Spilling(Feature):
             self.defers, merge = not self._at_once, None
         if merge is not None:
             yield self._task_of(merge)
+        for operator, groups in self.deadlines.due(self.phase.rate).items() if self.defers else ():
+            yield {operator: Task(groups, with_memory=True, leaves=True)}
 
     @property
     def _at_once(self) -> bool:
@@ -187,16 +176,20 @@ class Spilling(Feature):
         merge = self.next[idle]
         if self._to_settle(merge, idle=idle):
             return {
-                o.number: _Task(g.groups, with_memory=True, leaves=True, settles=True)
+                o.number: Task(g.groups, with_memory=True, leaves=True, settles=True)
                 for o, g in zip(self.tree.operators, self.disk.generations, strict=True)
             }
-        return {} if merge is None else self._task_of(merge, leaves=True)
+        tasks = {} if merge is None else self._task_of(merge, leaves=True)
+        for operator, groups in self.deadlines.due(self.phase.rate).items():
+            more = tasks[operator].groups if operator in tasks else False
+            tasks[operator] = Task(groups | more, with_memory=True, leaves=True)
+        return tasks
 
     def _finish(self) -> Iterator[Tasks]:
         """All that is owed, from below, when nothing more arrives."""
         for operator in self.tree.operators:
             for groups in self.phase.parts(operator, self.disk.generations[operator.number].groups):
-                yield {operator.number: _Task(groups, with_memory=True, dropped=groups)}
+                yield {operator.number: Task(groups, with_memory=True, dropped=groups)}
             self.disk.forget(operator, np.ones(1 << self.disk.bits, np.bool_))
         self.disk.store.close()
 
@@ -212,6 +205,7 @@ class Spilling(Feature):
             self.owes |= any(self.disk.generations)
         if step.batch:
             self.disk.statistics.batch()
+            self.deadlines.begin()
         self.phase.rows, self.phase.seconds = 0, 0.0
         self.disk.tick += 1
         for side in self.tree.sides.values():
@@ -220,6 +214,7 @@ class Spilling(Feature):
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
         """Count what arrives by group."""
         self.disk.statistics.arrived(operator, place, rows)
+        self.deadlines.arrived(operator, rows)
         if self.memory.one_sided:
             groups = group_of(rows.hashes, self.disk.bits)
             spilled = self.disk.generations[operator].groups
@@ -235,10 +230,11 @@ class Spilling(Feature):
         if generations and not self.defers and operator not in self._tasks:
             groups = generations.groups & self.disk.statistics.held(which).any(axis=0)
             if groups.any():  # rows that arrived for groups on disk meet them now, and go there
-                self._tasks[operator] = _Task(groups, with_memory=True, leaves=True)
+                self._tasks[operator] = Task(groups, with_memory=True, leaves=True)
         if (task := self._tasks.get(operator)) is not None:
             if task.leaves:
-                self._write_all(which, task)
+                whole = not self.defers or all(isinstance(child, str) for child in which.node)
+                task.write(self.disk, which, self._began_us, keep_dead=not whole)
             for groups in self.phase.parts(which, task.groups):
                 yield from self.phase.merge(which, groups, with_memory=task.with_memory)
 
@@ -253,6 +249,8 @@ class Spilling(Feature):
                 for child, rows in zip(operator.node, task.dead, strict=False):
                     disk.count_dead(child, rows)
             disk.meet(number, task.groups)
+            self.deadlines.met(number, task.groups, with_memory=task.with_memory)
+        self.deadlines.commit()
         if any(task.settles for task in self._tasks.values()):
             self._settled(self._began_us, idle=step.idle)
             self.defers = not self._at_once
@@ -268,7 +266,7 @@ class Spilling(Feature):
         """Rows on disk of keys that are closed by now go, if nothing is owed."""
         self.sifting.count_closed()
         if not self.defers:
-            self._sift(idle=step is not None and step.idle)
+            self.sifting.sift_due(idle=step is not None and step.idle)
 
     def undo(self) -> None:
         """What the step wrote goes."""
@@ -283,33 +281,8 @@ class Spilling(Feature):
         """Merge one group; with `leaves` what memory has of it goes along, and to disk."""
         groups = np.zeros(1 << self.disk.bits, np.bool_)
         groups[merge.group] = True
-        leaves = leaves or self.phase.along
-        return {merge.operator: _Task(groups, self.memory.one_sided or leaves, leaves=leaves)}
-
-    def _write_all(self, operator: Operator, task: _Task) -> None:
-        """Write the rows in memory of a task's groups; where there are many pieces, all rows as one.
-
-        Dead rows are left out then, or, if operators below may still owe rows that meet them, are put by
-        themselves, so that they can go when nothing is owed.
-        """
-        crowded = self.disk.generations[operator.number].crowded(_MOST_PIECES)
-        task.dropped = task.groups & crowded
-        task.pieces = [self.disk.write(operator, task.groups & ~crowded)]
-        if task.dropped.any():
-            rows = [rows for rows, _ in self.disk.read(operator, task.dropped, with_memory=True)]
-            inputs = list(zip(operator.node, rows, strict=True))
-            living = [self.disk.living(child, of_input, self._began_us) for child, of_input in inputs]
-            alive = [of_input.pick(lives) for of_input, lives in zip(rows, living, strict=True)]
-            task.pieces.append(self.disk.write_rows(operator, alive))
-            if not self.defers or all(isinstance(child, str) for child in operator.node):
-                task.dead = [int(np.count_nonzero(~lives)) for lives in living]
-            else:
-                dead = [of_input.pick(~lives) for of_input, lives in zip(rows, living, strict=True)]
-                task.pieces.append(self.disk.write_rows(operator, dead))
-
-    def _sift(self, *, idle: bool) -> None:
-        if (due := self.sifting.due(idle=idle)).any():
-            self.sifting.sift(due)
+        leaves = leaves or self.phase.along or self.memory.owed_within is not None
+        return {merge.operator: Task(groups, self.memory.one_sided or leaves, leaves=leaves)}
 
     def _to_settle(self, merge: Merge | None, *, idle: bool) -> bool:
         """Whether all is merged: none may wait, most rows are dead, or there is nothing better to do."""
@@ -324,14 +297,15 @@ class Spilling(Feature):
         beside = self._beside_disk() if self.host.query.windowed else set()
         sides = {node: self.tree.sides[node] for node in beside & self.tree.sides.keys()}
         in_memory = sum(side.live_rows for side in sides.values())
-        passed = sum(side.passed(self.host.past_us(node)) for node, side in sides.items())
-        return 2 * dead > on_disk or 2 * (dead + passed) > on_disk + in_memory
+        beyond = sum(passed(side, self.host.past_us(node)) for node, side in sides.items())
+        return 2 * dead > on_disk or 2 * (dead + beyond) > on_disk + in_memory
 
     def _settled(self, watermark_us: int, *, idle: bool) -> None:
         """Nothing is owed: dead rows go, and groups come back if there is room again."""
         self.owes = self.memory.one_sided
+        self.deadlines.clear()
         self.disk.drop_dead(watermark_us)
-        self._sift(idle=idle)
+        self.sifting.sift_due(idle=idle)
         self.room.take_back()
 
     def _all_owed(self) -> Iterator[Tasks]:
@@ -342,4 +316,4 @@ class Spilling(Feature):
                 self.disk.flush(operator, generations.groups)
             owing = generations.groups if self.memory.one_sided else generations.owing
             for groups in self.phase.parts(operator, owing):
-                yield {operator.number: _Task(groups, with_memory=False)}
+                yield {operator.number: Task(groups, with_memory=False)}

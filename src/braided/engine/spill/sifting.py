@@ -70,11 +70,12 @@ class Sifting:
         worth = idle | (2 * self._waiting * self._per_key >= rows) | (rows >= 2 * self._kept)
         return np.asarray((self._waiting > 0) & (rows > 0) & worth)
 
-    def sift(self, groups: Bools) -> None:
-        """Rewrite some groups, whose rows owe nothing, without rows that can join no more.
+    def sift_due(self, *, idle: bool) -> None:
+        """Rewrite what is worth it, of rows that owe nothing, without those that can join no more.
 
         Where that fails, rows stay a while longer.
         """
+        groups = self.due(idle=idle)
         sizes = np.sum([self._disk.bytes_in_memory(o) for o in self._disk.tree.operators], axis=0)
         with contextlib.suppress(SpillFailed):
             for part in self._phase.split(groups, sizes):

@@ -115,6 +115,8 @@ def _memory(query: JoinQuery) -> Iterator[str]:
     groups = f"{1 << memory.group_bits} groups of keys"
     yield f"memory: exact; at most {memory.limit_bytes:,} bytes of state, in {groups}"
     yield f"  groups go to disk by {memory.flush}, {memory.flush_share:.0%} of the limit at a time at least"
+    if memory.owed_within is not None:
+        when += f", {memory.owed_within} after it came at the latest"
     complete = "every batch ends with all of its results"
     yield f"  {complete if memory.defer is False else f'what waits on disk is joined {when}'}"
 
