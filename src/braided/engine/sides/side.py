@@ -262,10 +262,10 @@ class SideState:
 
         Rows that have an end are forgotten if it is before `oldest`.
         """
-        first, by_time, passed = self.first, self.lifetime == "time", passed(self, oldest)
+        first, by_time, before = self.first, self.lifetime == "time", passed(self, oldest)
         if self.window is not None:  # what left its window has left it for every time to come
-            passed += expired_prefix(self.columns.held("leaves")[passed:], counting.NEVER)
-        forgotten = self.forget(range(first, first + passed), Reason.EXPIRE)
+            before += expired_prefix(self.columns.held("leaves")[before:], counting.NEVER)
+        forgotten = self.forget(range(first, first + before), Reason.EXPIRE)
         in_order = by_time and self.ordered and self.window is None
         if not in_order and self.since_scan > self.rows // 2:
             forgotten += self.forget(self.ended(oldest), Reason.EXPIRE)
