@@ -6,7 +6,7 @@ Rows of a group that were flushed together are one generation; generations that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ class Generations:
     def __init__(self, inputs: int, groups: int) -> None:
         self._of: dict[int, list[Stored]] = {}
         self.rows = np.zeros((inputs, groups), np.int64)
+        self._owing = np.zeros(groups, np.bool_)
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -46,11 +47,14 @@ class Generations:
     @property
     def owing(self) -> Bools:
         """Which groups have generations that have not met."""
-        return self._which(lambda several: len({stored.number for stored in several}) > 1)
+        return self._owing.copy()
 
     def crowded(self, most: int) -> Bools:
         """Which groups have an input of at least this many pieces."""
-        return self._which(lambda several: max(Counter(s.place for s in several).values()) >= most)
+        chosen = np.zeros(self.rows.shape[1], np.bool_)
+        several = (item for item in self._of.items() if len(item[1]) >= most)
+        chosen[[group for group, s in several if max(Counter(p.place for p in s).values()) >= most]] = True
+        return chosen
 
     def of(self, groups: Bools) -> list[Stored]:
         """What is on disk of some groups, generation by generation."""
@@ -59,7 +63,9 @@ class Generations:
 
     def put(self, group: int, stored: Stored) -> None:
         """One more piece of a group."""
-        self._of.setdefault(group, []).append(stored)
+        several = self._of.setdefault(group, [])
+        self._owing[group] |= bool(several) and several[0].number != stored.number
+        several.append(stored)
         self.rows[stored.place, group] += stored.piece.rows
 
     def meet(self, groups: Bools) -> None:
@@ -67,11 +73,13 @@ class Generations:
         for group in np.flatnonzero(self.owing & groups).tolist():
             last = max(stored.number for stored in self._of[group])
             self._of[group] = [stored._replace(number=last) for stored in self._of[group]]
+        self._owing &= ~groups
 
     def drop(self, groups: Bools, watermark_us: int = _FOREVER) -> list[Piece]:
         """Forget the pieces of some groups that the watermark has passed, and return them."""
         dropped = []
         for group in np.flatnonzero(self.groups & groups).tolist():
+            self._owing[group] = False
             for stored in self._of.pop(group):
                 self.rows[stored.place, group] -= stored.piece.rows
                 if stored.piece.dies_us < watermark_us:
@@ -79,8 +87,3 @@ class Generations:
                 else:
                     self.put(group, stored)
         return dropped
-
-    def _which(self, true_of: Callable[[list[Stored]], bool]) -> Bools:
-        chosen = np.zeros(self.rows.shape[1], np.bool_)
-        chosen[[group for group, several in self._of.items() if true_of(several)]] = True
-        return chosen
