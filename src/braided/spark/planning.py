@@ -79,8 +79,8 @@ def planned(asked: Asked, *, checkpoint: str | None = None, resume: str | None =
 
 def plan_of(asked: Asked) -> JoinPlan:
     """The plan of a first start; what cannot be raises."""
-    query, buckets = asked.query, asked.buckets
     _check(asked)
+    query, buckets = _with_groups(asked.query), asked.buckets
     spark, streaming = asked.spark, asked.streaming
     if streaming:
         check_session(spark)
@@ -154,21 +154,28 @@ def _check_input(name: str, df: DataFrame) -> None:
         )
 
 
+def _with_groups(query: JoinQuery) -> JoinQuery:
+    """The query with a budget as it is on Spark: how many groups it has, and whether merges wait."""
+    memory = query.memory
+    if memory is None:
+        return query
+    if memory.one_sided:
+        others = "use 'adaptive-global', 'state-spill' or 'hash-merge'"
+        raise InvalidValue(f"join: Memory(flush={memory.flush!r}) is not available on Spark; {others}")
+    memory = dataclasses.replace(memory, defer=memory.waits, groups=memory.groups or _COLD_GROUPS)
+    return dataclasses.replace(query, memory=memory)
+
+
 def with_memory(plan: JoinPlan, spark: SparkSession) -> JoinPlan:
     """The plan with each bucket's part of the budget, which is for an executor's process."""
     memory = plan.query.memory
     if memory is None:
         return plan
-    if memory.one_sided:
-        others = "use 'adaptive-global', 'state-spill' or 'hash-merge'"
-        raise InvalidValue(f"join: Memory(flush={memory.flush!r}) is not available on Spark; {others}")
     processes = max(1, spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
     buckets = len(plan.labels)
     memory = dataclasses.replace(
         memory,
         limit=max(LEAST_BYTES, memory.limit_bytes * min(processes, buckets) // buckets),
-        defer=memory.waits,
-        groups=memory.groups or _COLD_GROUPS,
     )
     plans = [dataclasses.replace(p, query=dataclasses.replace(p.query, memory=memory)) for p in plan.live]
     return dataclasses.replace(plans[0], earlier=tuple(plans[1:]))
