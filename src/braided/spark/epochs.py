@@ -23,7 +23,7 @@ import datetime
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from braided.query.bounds import INFINITE_US
@@ -297,26 +297,33 @@ def far_ahead(plan: JoinPlan) -> str:
     )
 
 
+def spans(plan: JoinPlan) -> Iterator[tuple[Epoch, int | None, list[str]]]:
+    """The epochs of a plan, oldest first: when each has passed, and how it differs from the one before."""
+    before = None
+    for live in reversed(plan.live):
+        described, until_us = live.describe(), live.epoch.until_us
+        passes_us = None if until_us is None else until_us + live.query.bounds.span_us
+        yield live.epoch, passes_us, changes(before, described) if before is not None else []
+        before = described
+
+
 def explained(plan: JoinPlan) -> list[str]:
     """What the epochs of a plan mean, in words, oldest first; a first start has nothing to say."""
     if plan.resumed is None:
         return []
     watermark_us = plan.resumed.watermark["floor_us"]
     now = "no watermark yet" if watermark_us is None else f"the watermark is at {_time(watermark_us)}"
-    lines, before = [], None
-    for live in reversed(plan.live):
-        since, until = live.epoch.since_us, live.epoch.until_us
-        words = [f"epoch {live.epoch.number}: results whose oldest row is"]
+    lines = []
+    for epoch, passes_us, changed in spans(plan):
+        since, until = epoch.since_us, epoch.until_us
+        words = [f"epoch {epoch.number}: results whose oldest row is"]
         words.append("at any time" if since is None and until is None else "")
         words.append("" if since is None else f"from {_time(since)} on")
-        if until is not None:
+        if until is not None and passes_us is not None:
             words.append(f"{'' if since is None else 'and '}before {_time(until)}; it is empty once the")
-            words.append(f"watermark has passed {_time(until + live.query.bounds.span_us)} ({now}), and goes")
+            words.append(f"watermark has passed {_time(passes_us)} ({now}), and goes")
             words.append("at the next start after that")
-        described = live.describe()
-        changed = f"; {'; '.join(changes(before, described))}" if before else ""
-        lines.append(" ".join(filter(None, words)) + changed)
-        before = described
+        lines.append("; ".join([" ".join(filter(None, words)), *changed]))
     return lines
 
 

@@ -23,7 +23,7 @@ from braided.policies.numbers import Number, declared
 from braided.policies.statistics import JoinMetrics, Statistics, StreamStatistics
 from braided.query.plan_tree import Plan, as_tuples, intermediates, label, operators
 from braided.spark import hot_keys
-from braided.spark.epochs import changes
+from braided.spark.epochs import spans
 from braided.spark.hot_keys import Heavy
 from braided.spark.plan import JoinPlan
 from braided.spark.storage.store import Chunk
@@ -176,13 +176,10 @@ def _hot_keys(loads: Sequence[Load]) -> dict[str, dict[str, float]]:
 
 def epochs_of(plan: JoinPlan) -> str:
     """The epochs of a plan, oldest first, as `_epochs` reads them."""
-    known: list[list[Any]] = []
-    described = [live.describe() for live in reversed(plan.live)]
-    for live, before, now in zip(reversed(plan.live), [None, *described], described, strict=False):
-        since_us, until_us = live.epoch.since_us, live.epoch.until_us
-        passes_us = None if until_us is None else until_us + live.query.bounds.span_us
-        changed = [] if before is None else changes(before, now)
-        known.append([live.epoch.number, since_us, until_us, passes_us, changed])
+    known = [
+        [epoch.number, epoch.since_us, epoch.until_us, passes_us, changed]
+        for epoch, passes_us, changed in spans(plan)
+    ]
     return json.dumps(known)
 
 

@@ -75,7 +75,8 @@ class Sifting:
 
         Where that fails, rows stay a while longer.
         """
-        groups = self.due(idle=idle)
+        if not (groups := self.due(idle=idle)).any():
+            return
         sizes = np.sum([self._disk.bytes_in_memory(o) for o in self._disk.tree.operators], axis=0)
         with contextlib.suppress(SpillFailed):
             for part in self._phase.split(groups, sizes):
