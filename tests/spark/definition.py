@@ -125,8 +125,11 @@ class Definition:
 
     # what comes out
 
-    def results(self, only: Mapping[str, set[int]] | None = None) -> Bag:
-        """Every epoch's results, as the numbers of their rows; of accepted rows perhaps `only` some."""
+    def results(self, only: Mapping[str, set[int]] | None = None, *, ended: bool = False) -> Bag:
+        """Every epoch's results, as the numbers of their rows; of accepted rows perhaps `only` some.
+
+        Those that wait until no row can come before them are there if all streams have `ended`.
+        """
         rows = {name: _arrays(columns) for name, columns in self.accepted.items()}
         if only is not None:
             rows = {n: _picked(r, np.isin(r["id"], list(only[n]))) for n, r in rows.items()}
@@ -136,16 +139,18 @@ class Definition:
             era = self.eras[number]
             since = -_FAR_US if era.since_us is None else era.since_us
             until = _FAR_US if after is None else (self.eras[after].since_us or 0)
-            bag += self._of_epoch(era.query, rows, since, until)
+            bag += self._of_epoch(era.query, rows, since, until, ended=ended)
         return bag
 
-    def _of_epoch(self, query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int) -> Bag:
+    def _of_epoch(
+        self, query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int, *, ended: bool
+    ) -> Bag:
         last = until + query.bounds.span_us
         near = [_picked(rows[n], (rows[n]["t"] >= since) & (rows[n]["t"] < last)) for n in query.names]
         chosen = combinations(query, near)
         times = np.array([r["t"][c] for r, c in zip(near, chosen, strict=True)])
         kept = (times.min(axis=0) < until) & (times.min(axis=0) >= since)
-        if query.counts:  # a result waits until no row can come before it
+        if query.counts and not ended:
             kept &= times.max(axis=0) < (-_FAR_US if self.watermark is None else self.watermark)
         ids = [r["id"][c[kept]].tolist() for r, c in zip(near, chosen, strict=True)]
         return Counter(zip(*ids, strict=True))

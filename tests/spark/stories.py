@@ -81,7 +81,7 @@ class Story:
     def _budget(self) -> str:
         drawn = str(self.rng.choice([""] * 5 + ["memory"] * 2 + ["defer", "overload", "overload-input"]))
         if self.windows == "count":
-            return "overload" if drawn == "overload" else ""
+            return "" if drawn == "overload-input" else drawn
         if self.graph == NO_KEY and drawn in ("memory", "defer"):
             return ""
         return drawn

@@ -14,6 +14,7 @@ from braided.engine.operators.layout import key_format_of
 from braided.query.layout import HotKey, Layout, choose
 from braided.spark import epochs
 from braided.spark.plan import JoinPlan
+from braided.spark.storage.cold import cold_pieces
 from braided.spark.wire import blobs
 from braided.spark.wire.pack import pack
 from braided.spark.wire.packed import packed_rows
@@ -71,6 +72,22 @@ def test_what_is_owed_comes_out_whatever_the_layout_and_epoch(what: str) -> None
         simulator.start(query("300 us"), 4)
         simulator.batch(tables(rng, 5010))
         simulator.check()
+
+
+@pytest.mark.parametrize(
+    "memory", [None, bd.Memory(4096, defer=False, groups=4), bd.Memory(4096, defer=True)]
+)
+def test_rows_that_wait_in_count_windows_come_out_at_the_end(memory: bd.Memory | None) -> None:
+    rng = np.random.default_rng(2)
+    streams = [bd.Stream(n, "k", time="t", window=bd.CountWindow(2), lateness="40 us") for n in NAMES]
+    simulator = Simulator(rng, dict.fromkeys(NAMES, SCHEMA), calm=True)
+    simulator.start(bd.JoinQuery(streams, memory=memory), 4)
+    for since in range(1, 200, 20):
+        simulator.batch(tables(rng, since, rows=40))
+    assert sum(table.num_rows for table in simulator.owed()) > 0
+    assert bool(memory) == any(cold_pieces(meta) for meta in simulator.metas().values())
+    assert sum(simulator.held().values()) <= 2 * 3 * (20 * 2 + 5 * 40)  # twice what is inside, and what waits
+    simulator.check()
 
 
 def test_rows_of_a_hot_key_go_to_the_same_cells_in_whatever_order_they_are_packed() -> None:

@@ -20,7 +20,7 @@ from braided.engine.operators.results import Results
 from braided.engine.operators.tree import Tree
 from braided.engine.sides.side import BOTTOMLESS_US, Rows
 from braided.engine.site import Site
-from braided.engine.watermark import NONE_US, Clock, Watermark
+from braided.engine.watermark import END_US, NONE_US, Clock, Watermark
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.choice import policies_for
 from braided.query.bounds import INFINITE_US
@@ -40,6 +40,7 @@ class Core:
         idle_after = tuple(None if s.idle_after is None else to_us(s.idle_after) / 1e6 for s in query.streams)
         self.watermark = Watermark(tuple(s.lateness_us for s in query.streams), idle_after_s=idle_after)
         self.clock: Clock | None = None  # as it was recorded with the batch that is processed
+        self.joined_us = END_US  # rows that wait, if a feature lets some wait, are not before this time
         self.floors_us = [BOTTOMLESS_US] * len(query.streams)  # rows with an earlier time are never found
         self.now_us = self.floors_us  # the floors of the step that runs
         self.counters = [Counters() for _ in query.streams]
@@ -120,12 +121,17 @@ class Core:
 
     def past_us(self, node: Plan) -> int:
         """Before which time rows of an input have been passed by the watermark: their own, or their end."""
-        if self.watermark.us == NONE_US or not self.query.windowed:
+        if self.settled_us == NONE_US or not self.query.windowed:
             return BOTTOMLESS_US
         if not isinstance(node, str):
-            return self.watermark.us
+            return self.settled_us
         retention_us = self.query.bounds.retention_us(self.query.names.index(node))
-        return BOTTOMLESS_US if retention_us >= INFINITE_US else self.watermark.us - retention_us
+        return BOTTOMLESS_US if retention_us >= INFINITE_US else self.settled_us - retention_us
+
+    @property
+    def settled_us(self) -> int:
+        """The watermark, as far as nothing waits that it has passed."""
+        return min(self.watermark.us, self.joined_us)
 
     def retained(self) -> set[Plan]:
         """The inputs whose rows must not expire."""

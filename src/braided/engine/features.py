@@ -128,6 +128,10 @@ class Feature:
     def expire(self) -> None:
         """Forget what only this feature knows to be past."""
 
+    def nbytes(self) -> int:
+        """Return how many bytes of rows it holds in memory, besides those in sides."""
+        return 0
+
     def make_room(self, incoming: int) -> None:
         """Make room in memory for rows of this many bytes."""
 
@@ -168,10 +172,6 @@ class Feature:
 
     def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
         """The latest batch took this long, and probing in it; `ahead` is what waited for others."""
-
-    def refill(self, stream: int, pieces: Sequence[Rows]) -> Sequence[Rows]:
-        """Return which saved rows of a stream go back into its side."""
-        return pieces
 
     def save(self, state: EngineState) -> None:
         """Add what is to be saved."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from braided.engine.engine import Engine
-from braided.engine.features import Feature, outlasting
+from braided.engine.features import outlasting
 from braided.engine.intake import Counters
 from braided.engine.sides.side import BOTTOMLESS_US, Reason, Rows, SideState
 from braided.engine.sides.storable import conform
@@ -110,17 +110,14 @@ def _check_numbers(numbers: dict[str, Any], streams: int) -> None:
 
 
 def _put_rows(engine: Engine, state: EngineState, *, same: bool) -> None:
-    for i, stream in enumerate(engine.core.streams):
+    for stream in engine.core.streams:
         if stream is None:
             continue
         name, stored = stream.layout.stream.name, stream.layout.stored_schema
         part, side = state.part(rows_of(name)), engine.tree.sides[name]
         batches = [linked_rows(batch) for batch in part.batches]
         pieces = [stream.stored(conform(batch, stored), linked) for batch, linked in batches]
-        entering = _not_gone(pieces, part, side)
-        for refill in engine.core.features.of(Feature.refill):
-            entering = refill(i, entering)
-        _put(engine, entering, part, side)
+        _put(engine, _not_gone(pieces, part, side), part, side)
     if not same:
         engine.tree.rebuild(engine.core.floors_us)
         return

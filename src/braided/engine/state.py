@@ -23,7 +23,7 @@ from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan, label
 
-FORMAT = 4
+FORMAT = 5
 _LINKED = pa.field("linked", pa.bool_(), metadata={"braided": "linked"})  # a user's column has none
 
 

@@ -89,8 +89,9 @@ def _stream(query: JoinQuery, stream: Stream) -> Problems:
     if stream.count_window is not None and not query.flat:
         needs = "a window that counts rows needs all streams in one operator (plan='mjoin', one key)"
         yield "window", f"{needs}; this plan has {len(operators(query.tree))}; use a time window"
-    if stream.count_window is not None and query.memory is not None:
-        yield "window", "memory does not go with a window that counts rows yet; use a time window"
+    if stream.count_window is not None and query.memory is not None and not stream.counts_keys:
+        why = "holds no more than these; rows go to disk by keys, and such a window does not know them"
+        yield "window", f"memory goes with a window that counts rows by key; one of the stream's {why}"
     if stream.counts_keys and query.on is not None and (stream.key or joined) != joined:
         differ = f"its window counts rows by {stream.key!r}, but `on` joins it by {joined!r}"
         yield "key", f"{differ}; leave key out to count by these"

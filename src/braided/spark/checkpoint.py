@@ -195,8 +195,10 @@ def planned_by(offsets: bytes) -> str:
 
 
 def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
-    """The results that a checkpoint of a join with `Memory(defer=True)` owes, as a batch DataFrame.
+    """The results that wait in a join's checkpoint, as a batch DataFrame: as if all streams had ended.
 
+    They wait with `Memory(defer=True)`, and where windows count rows those of rows that the watermark has not
+    passed.
     It reads what was last committed and changes nothing, so it can be repeated; stop the query first. A query
     that goes on with the checkpoint afterwards hands the same results out again: go on with
     `Memory(defer=False)` instead of calling this, and the first batch brings them.
@@ -205,7 +207,8 @@ def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:
     *_, (operator, metas) = _metas(spark, checkpoint).items()
     meta = next(iter(metas.values()), None)
     if meta is None or not meta.finishing:
-        raise InvalidValue(f"{checkpoint!r} owes nothing: results wait only with bd.Memory(..., defer=True)")
+        when = "with bd.Memory(..., defer=True), or where windows count rows"
+        raise InvalidValue(f"{checkpoint!r} owes nothing: results wait only {when}")
     plan = finishing_plan(meta)
     numbered = _variable(spark, checkpoint, operator, "chunks").select(
         "key.bucket", "user_map_value.data", "user_map_key.number"

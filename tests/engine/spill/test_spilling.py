@@ -286,8 +286,6 @@ def test_what_memory_does_not_go_with() -> None:
         bd.JoinQuery(streams, memory=memory, overload=bd.Overload(probes=10))
     with pytest.raises(bd.BraidedError, match="needs a key"):
         bd.JoinQuery([bd.Stream("a"), bd.Stream("b")], where="a.x = b.x", memory=memory)
-    with pytest.raises(bd.BraidedError, match="'a': memory does not go with a window that counts"):
-        bd.JoinQuery([bd.Stream("a", "k", time="t", window=bd.CountWindow(5)), streams[1]], memory=memory)
     unique = [bd.Stream("a", "k", unique=True), bd.Stream("b", "k", unique=True)]
     with pytest.raises(bd.BraidedError, match="defer=False"):
         bd.LocalJoin(bd.JoinQuery(unique, memory=memory, emit_punctuations=True))

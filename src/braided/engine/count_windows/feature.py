@@ -14,15 +14,17 @@ batches are. A stream's pieces are never changed: a failed batch goes back to th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from braided.engine.features import Feature, Host, Numbers, Step
-from braided.engine.sides.side import Rows, concat_rows
-from braided.engine.state import EngineState, Held, rows_of
-from braided.engine.watermark import NONE_US
-from braided.query.plan_tree import Plan
+from braided.engine.sides.side import Rows, SideState, concat_rows
+from braided.engine.sides.storable import conform
+from braided.engine.state import EngineState, Held, linked_rows, rows_of
+from braided.engine.watermark import END_US, NONE_US
+from braided.query.windows import CountWindow
 
 
 class CountWindows(Feature):
@@ -34,52 +36,70 @@ class CountWindows(Feature):
         super().__init__(host)
         self._waiting: list[list[Rows]] = [[] for _ in host.query.streams]
         self._before = self._waiting
-        self._settled_us = NONE_US  # rows before this time have been joined
-
-    def retains(self) -> Collection[Plan]:
-        """Rows that wait, though the watermark has passed them, may meet any."""
-        return self.host.query.names if self.host.watermark.us > self._settled_us else ()
+        host.joined_us = NONE_US  # rows before this time have been joined
+        self._ending = False  # in this step none waits any longer
 
     def enter(self, step: Step) -> None:
         """Store what the new watermark has passed, in order of time."""
         self._before = list(self._waiting)
         for i, name in enumerate(self.host.query.names):
             if (rows := step.arriving.get(name)) is not None:
-                step.arriving[name] = self._settled(i, [rows], step.later.us)
+                until_us = END_US if self._ending else step.later.us
+                step.arriving[name] = self._settled(i, [rows], until_us)
 
     def commit(self, step: Step) -> None:
         """What the watermark has passed has been joined."""
-        self._settled_us = step.later.us
+        self.host.joined_us = END_US if self._ending else step.later.us
+        self._ending = False
 
     def undo(self) -> None:
         """Let the same rows wait again."""
-        self._waiting = self._before
+        self._waiting, self._ending = self._before, False
 
-    def refill(self, stream: int, pieces: Sequence[Rows]) -> Sequence[Rows]:
-        """Saved rows wait, or have been settled; the watermark as it was saved tells them apart."""
-        intake, watermark = self.host.streams[stream], self.host.watermark
-        assert intake is not None
-        self._settled_us = watermark.us if watermark.ended else watermark.floor_us
-        return [self._settled(stream, pieces or [intake.empty().rows], self._settled_us)]
+    def work(self, *, idle: bool, ended: bool) -> Iterator[dict[int, Any]]:
+        """At the end none waits any longer, before others do what is left: a step for that alone."""
+        if ended and any(self._waiting):
+            self._ending = True
+            yield {}
 
     def save(self, state: EngineState) -> None:
-        """Rows that wait are saved with those of their side."""
+        """Rows that wait are a part of their own: of what arrived, all that is not settled."""
         for name, waiting in zip(self.host.query.names, self._waiting, strict=True):
             part = state.parts.get(rows_of(name))
             if isinstance(part, Held):
-                state.parts[rows_of(name)] = dataclasses.replace(part, waiting=waiting)
+                none = SideState(name, part.side.payload.schema, window=CountWindow(1))
+                state.parts[rows_of(name)] = dataclasses.replace(part, entered=None)
+                state.parts[_part(name)] = dataclasses.replace(
+                    part, side=none, waiting=waiting, oldest_us=self.host.joined_us
+                )
+
+    def load(self, state: EngineState, *, same_plan: bool) -> None:
+        """Let rows wait again; what was settled is told by the watermark as it was saved."""
+        watermark = self.host.watermark
+        self.host.joined_us = watermark.us if watermark.ended else watermark.floor_us
+        for i, (name, stream) in enumerate(zip(self.host.query.names, self.host.streams, strict=True)):
+            part = state.parts.get(_part(name))
+            if stream is not None and part is not None and part.batches:
+                batches = [linked_rows(batch) for batch in part.batches]
+                stored = stream.layout.stored_schema
+                rows = [stream.stored(conform(batch, stored), linked) for batch, linked in batches]
+                self._settled(i, rows, self.host.joined_us)
+
+    def nbytes(self) -> int:
+        """Rows that wait are held, too."""
+        return sum(_nbytes(rows) for waiting in self._waiting for rows in waiting)
 
     def describe(self, numbers: Numbers) -> None:
         """Rows that wait are held, too."""
         for waiting, of_stream in zip(self._waiting, numbers.streams, strict=True):
             for rows in waiting:
                 of_stream["live_rows"] += len(rows)
-                of_stream["live_bytes"] += rows.batch.nbytes + rows.hashes.nbytes + rows.times.nbytes
+                of_stream["live_bytes"] += _nbytes(rows)
 
     def _settled(self, stream: int, arriving: Sequence[Rows], watermark_us: int) -> Rows:
         """The rows that the watermark has passed, of these and of those that wait, in order of time."""
         pieces = list(self._waiting[stream])
-        for rows in arriving:
+        for rows in (r for r in arriving if len(r) or not pieces):
             pieces.append(rows)
             while len(pieces) > 1 and len(pieces[-2]) <= 2 * len(pieces[-1]):
                 pieces[-2:] = [concat_rows(pieces[-2:])]
@@ -88,3 +108,11 @@ class CountWindows(Feature):
         left = (rows.pick(~which) for rows, which in zip(pieces, passed, strict=True))
         self._waiting[stream] = [rows for rows in left if len(rows)]
         return settled.take(np.argsort(settled.times, kind="stable"))
+
+
+def _part(stream: str) -> str:
+    return f"stream/{stream}/waiting"
+
+
+def _nbytes(rows: Rows) -> int:
+    return int(rows.batch.nbytes + rows.hashes.nbytes + rows.times.nbytes)

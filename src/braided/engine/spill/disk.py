@@ -29,6 +29,7 @@ from braided.query.bounds import INFINITE_US
 from braided.query.errors import InvalidValue
 from braided.query.memory import Memory
 from braided.query.plan_tree import Plan
+from braided.query.windows import CountWindow
 
 _PREFIX = "spill/"  # of parts with rows
 _IN_MEMORY = 1 << 62  # the number of the generation to come
@@ -145,7 +146,7 @@ class Disk:
     def past_rows(self) -> tuple[int, int]:
         """The rows on disk, and those of them in pieces that the watermark has passed."""
         pieces = [stored.piece for generations in self.generations for _, stored in generations]
-        watermark_us = self._host.watermark.us
+        watermark_us = self._host.settled_us
         past = sum(p.rows for p in pieces if p.dies_us < watermark_us) if self._query.windowed else 0
         return sum(p.rows for p in pieces), past
 
@@ -161,9 +162,14 @@ class Disk:
                 self.count_dead(child, int(rows))
 
     def living(self, child: Plan, rows: Rows, watermark_us: int) -> Bools:
-        """Which rows of an input the watermark has not passed."""
+        """Which rows of an input the watermark has not passed, nor newer rows pushed out of a count window.
+
+        They are in order of time, and all that there are of their groups.
+        """
         ends_us = self._ends_us(child, rows) if len(rows) else None
-        return np.ones(len(rows), np.bool_) if ends_us is None else np.asarray(ends_us >= watermark_us)
+        living = np.ones(len(rows), np.bool_) if ends_us is None else np.asarray(ends_us >= watermark_us)
+        window = self.tree.sides[child].window
+        return living if window is None else living & _inside_at_last(rows, window)
 
     def count_dead(self, child: Plan, rows: int) -> None:
         """Count rows that the watermark has passed."""
@@ -251,6 +257,19 @@ class Disk:
 def _conformed(rows: Rows, schema: pa.Schema) -> Rows:
     """Rows in today's columns."""
     return dataclasses.replace(rows, batch=conform(rows.batch, schema))
+
+
+def _inside_at_last(rows: Rows, window: CountWindow) -> Bools:
+    """Which rows, in order of time, are still inside a count window by key after the last of them."""
+    checks = rows.hashes if rows.checks is None else rows.checks
+    order = np.lexsort((checks, rows.hashes))
+    keys, at = (rows.hashes[order], checks[order]), np.arange(len(order))
+    last_of_key = np.append(np.logical_or(*(key[1:] != key[:-1] for key in keys)), True)
+    last_of_time = last_of_key | np.append(np.diff(rows.times[order]) != 0, True)
+    behind = [np.flatnonzero(last)[np.cumsum(last) - last] for last in (last_of_key, last_of_time)]
+    inside = np.empty(len(at), np.bool_)
+    inside[order] = behind[0] - behind[1] < window.rows
+    return inside
 
 
 def check_saved(numbers: Mapping[str, Any], memory: Memory | None, *, same_plan: bool) -> None:

@@ -146,7 +146,13 @@ class DiskPhase:
                 source = disk.tree.sides[child]
                 chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
                 columns = [c for c in (ENDS, BORN) if c.name in source.columns]
-                side = SideState(source.name, source.payload.schema, columns, turned=disk.bits + slices)
+                side = SideState(
+                    source.name,
+                    source.payload.schema,
+                    columns,
+                    window=source.window,
+                    turned=disk.bits + slices,
+                )
                 side.append(rows.pick(chosen))
                 sides.append(side)
                 numbers.append(of_rows[chosen])

@@ -152,7 +152,7 @@ class Spilling(Feature):
         merge = self.phase.decide(idle=idle) if self.defers else None
         if self.defers and self._to_settle(merge, idle=idle):
             yield from self._all_owed()
-            self._settled(self.host.watermark.us, idle=idle)
+            self._settled(self.host.settled_us, idle=idle)
             self.defers, merge = not self._at_once, None
         if merge is not None:
             yield self._task_of(merge)
@@ -195,7 +195,7 @@ class Spilling(Feature):
 
     def begin(self, step: Step) -> None:
         """Plan what is merged in this step."""
-        self._began_us = self.host.watermark.us
+        self._began_us = self.host.settled_us
         if not self.defers:
             self.disk.drop_dead(self._began_us)
         batches = zip(self.host.query.names, step.arrivals, strict=True)

@@ -32,9 +32,10 @@ class Room:
 
     @property
     def held(self) -> int:
-        """Bytes of stored rows in memory, of their indexes, and of what is known of groups."""
+        """Bytes of rows in memory, stored and waiting, of indexes, and of what is known of groups."""
         known = sum(counts.nbytes for counts in self._disk.statistics.of)
-        return sum(side.nbytes for side in self._tree.sides.values()) + known
+        waiting = sum(nbytes() for nbytes in self._host.features.of(Feature.nbytes))
+        return sum(side.nbytes for side in self._tree.sides.values()) + known + waiting
 
     @property
     def _gone(self) -> float:
@@ -79,7 +80,7 @@ class Room:
             if chosen.any():
                 back = self._disk.read(operator, chosen, with_memory=False)
                 for child, (rows, _) in zip(operator.node, back, strict=True):
-                    alive = self._disk.living(child, rows, self._host.watermark.us)
+                    alive = self._disk.living(child, rows, self._host.settled_us)
                     self._tree.sides[child].append(rows.pick(alive))
                     self._disk.count_dead(child, int(np.count_nonzero(~alive)))
                 self._disk.drop(operator.number, chosen)

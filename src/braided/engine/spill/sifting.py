@@ -1,9 +1,9 @@
 """Rows on disk that no row to come can meet: when they are looked for, and how groups are rewritten without.
 
-Keys are closed by promises while their rows are on disk. What is closed then waits, counted by group, until
-looking is worth it: once about half of a group's rows may be dead, or a group has doubled since it was last
-looked through. So reading and writing are in proportion to the rows that come, and what is on disk to those
-that live. Only rows that owe nothing are looked at; whoever calls sees to that.
+Rows on disk are pushed out of count windows, and keys are closed by promises. What is closed waits, counted
+by group, until looking is worth it: once about half of a group's rows may be dead, or a group has doubled
+since it was last looked through. So reading and writing are in proportion to the rows that come, and what is
+on disk to those that live. Only rows that owe nothing are looked at; whoever calls sees to that.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Sifting:
         groups = 1 << disk.bits
         self._waiting = np.zeros(groups)  # closures that rows on disk were not judged by
         self._kept = np.zeros(groups)  # rows of a group when it was last looked through, or first written
+        self._counts = host.query.counts  # so any row may push others out of its count window
         self._per_key = float(len(host.query.streams))  # rows of a key, as last seen
 
     @property
@@ -61,14 +62,15 @@ class Sifting:
         through all may be dead.
         """
         rows = self._rows
-        doubled = (self._waiting > 0) & (rows >= 2 * self._kept)
+        doubled = ((self._waiting > 0) | self._counts) & (rows >= 2 * self._kept)
         return float(np.where(doubled, rows, np.minimum(rows, self._waiting * self._per_key)).sum())
 
     def due(self, *, idle: bool) -> Bools:
         """Which groups are worth looking through; if nothing else is to be done, all in which keys closed."""
         rows = self._rows
-        worth = idle | (2 * self._waiting * self._per_key >= rows) | (rows >= 2 * self._kept)
-        return np.asarray((self._waiting > 0) & (rows > 0) & worth)
+        doubled = rows >= 2 * self._kept
+        worth = idle | (2 * self._waiting * self._per_key >= rows) | doubled
+        return np.asarray((rows > 0) & (((self._waiting > 0) & worth) | (self._counts & doubled)))
 
     def sift_due(self, *, idle: bool) -> None:
         """Rewrite what is worth it, of rows that owe nothing, without those that can join no more.
@@ -99,7 +101,7 @@ class Sifting:
         self, operator: Operator, groups: Bools, rows: Mapping[Plan, Rows], needed: Mapping[Plan, Bools]
     ) -> None:
         """Write what is still needed of an operator's groups, if not all of it is."""
-        disk, watermark_us = self._disk, self._host.watermark.us
+        disk, watermark_us = self._disk, self._host.settled_us
         living = {child: disk.living(child, rows[child], watermark_us) for child in operator.node}
         stay = {child: living[child] & needed.get(child, True) for child in operator.node}
         touched = np.zeros_like(groups)

@@ -104,7 +104,8 @@ class BucketState:
         self.meta.epoch, self.meta.epochs = self._plan.epoch.number, list(self._plan.epochs)
         if self.meta.fingerprint != self._plan.fingerprint:
             self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.fingerprint
-        self.meta.finishing = self._plan.to_dict() if self.meta.spilled.get("defers") else {}
+        waits = self.meta.spilled.get("defers") or self._plan.query.counts
+        self.meta.finishing = self._plan.to_dict() if waits else {}
         self._state.put(META, self.meta.encode())
 
     def _mapped(self) -> bool:
@@ -136,7 +137,7 @@ class BucketState:
 
         The first of them may have gone since; what was renumbered is written anew.
         """
-        stored = self.meta.by_input()
+        stored = self.meta.by_input(waiting=False)
         for side in engine.tree.sides.values():
             first = side.count - sum(chunk.rows for chunk in stored.get(side.name, ()))
             for chunk in stored.get(side.name, ()):

@@ -128,10 +128,14 @@ class Meta:
         """What the memory budget has saved; empty without one."""
         return EngineState(self.numbers).feature("spill")
 
-    def by_input(self) -> dict[str, list[Chunk]]:
-        """The chunks with rows, by stream or intermediate."""
-        rows = {n: c for n, c in self.parts.items() if n.endswith("/rows")}
-        return {name.split("/", 1)[1].removesuffix("/rows"): chunks for name, chunks in rows.items()}
+    def by_input(self, *, waiting: bool = True) -> dict[str, list[Chunk]]:
+        """The chunks with rows, by stream or intermediate; with those that count windows let wait, or not."""
+        rows: dict[str, list[Chunk]] = {}
+        for part, chunks in self.parts.items():
+            name, _, what = part.split("/", 1)[-1].rpartition("/")
+            if what == "rows" or (waiting and what == "waiting"):
+                rows.setdefault(name, []).extend(chunks)
+        return rows
 
     def encode(self) -> bytes:
         """As bytes."""
