@@ -38,7 +38,7 @@ def write(spill: Spill, start: int = 0) -> list[Piece]:
 
 def numbers(spill: Spill, pieces: list[Piece]) -> list[int]:
     read = spill.read(pieces)
-    return [n for piece in pieces for n in read[piece].batch.column("n").to_pylist()]
+    return [n for piece in pieces for n in read[piece].column("n").to_pylist()]
 
 
 def left(folder: Path) -> list[str]:

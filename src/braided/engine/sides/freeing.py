@@ -8,7 +8,9 @@ import functools
 
 import pyarrow as pa
 
-_MMAP_THRESHOLD, _LARGE_BYTES = -3, 1 << 18  # mallopt's name for: blocks of this size are mapped
+_MMAP_THRESHOLD = -3  # mallopt's name for: blocks of this size are mapped
+_LARGE_BYTES, _LARGEST_BYTES = 1 << 18, 1 << 24
+_LARGE_SHARE = 1 / 16  # of the limit: smaller blocks stay, since a page that is mapped again must be cleared
 
 
 def give_back() -> None:
@@ -19,15 +21,16 @@ def give_back() -> None:
 
 
 @functools.cache
-def free_at_once() -> None:
-    """From now on large arrays of this process go back to the system when they are freed.
+def free_at_once(limit: int) -> None:
+    """From now on arrays that are large for this limit go back to the system when they are freed.
 
     Arrow's own allocator keeps several times what is used; and the C library, if it is not told a threshold,
     raises it with every large block that is freed, and keeps holes between smaller ones.
     """
     pa.set_memory_pool(pa.system_memory_pool())
     with contextlib.suppress(AttributeError):
-        _library().mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
+        large = int(min(_LARGEST_BYTES, max(_LARGE_BYTES, _LARGE_SHARE * limit)))
+        _library().mallopt(_MMAP_THRESHOLD, large)
 
 
 def _library() -> ctypes.CDLL:

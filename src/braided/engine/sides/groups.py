@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.kernels.grouping import count_groups, order_groups
 from braided.engine.sides.side import Reason, Rows, SideState, turned
 from braided.policies.arrays import Bools, Int32s, Int64s
 
@@ -27,14 +28,14 @@ def groups_at(side: SideState, positions: Int32s, bits: int) -> Int64s:
 
 def rows_by_group(side: SideState, bits: int) -> Int64s:
     """Count the rows that a probe may find in each of the `1 << bits` partition groups."""
-    groups = group_of(side.columns.held("hash"), bits)
-    return np.bincount(groups[_findable(side)], minlength=1 << bits)
+    counts = np.zeros(1 << bits, np.int64)
+    count_groups(*_found(side), 64 - bits, counts)
+    return counts
 
 
 def in_groups(side: SideState, chosen: Bools) -> Rows:
     """Return the rows of some groups, ordered by group."""
-    positions, groups = _of_groups(side, chosen)
-    positions = positions[by_group(groups)]
+    positions = _of_groups(side, chosen)
     c, payload = side.columns, side.payload
     batch = pa.RecordBatch.from_arrays(
         payload.gather(positions, range(len(payload.schema))), schema=payload.schema
@@ -56,20 +57,31 @@ def ordered_by_group(rows: Rows, bits: int) -> tuple[Rows, list[int], Int64s]:
 
 def drop_groups(side: SideState, chosen: Bools) -> int:
     """Forget all rows of some groups, which are on disk; how many."""
-    return side.forget(_of_groups(side, chosen)[0], Reason.FLUSH)
+    return side.forget(_of_groups(side, chosen), Reason.FLUSH)
 
 
 _ADDED = {"checks": "check", "ends": "ends", "born": "born"}
 
 
-def _of_groups(side: SideState, chosen: Bools) -> tuple[Int64s, Int64s]:
-    """Return positions and groups of the rows of some groups that a probe may find."""
-    groups = group_of(side.columns.held("hash"), (len(chosen) - 1).bit_length())
-    places = np.flatnonzero(chosen[groups] & _findable(side))
-    return places + side.first, groups[places]
+def _of_groups(side: SideState, chosen: Bools) -> Int64s:
+    """Return the positions of the rows of some groups that a probe may find, ordered by group.
+
+    All rows are put in that order, once for as long as none comes or gets another position.
+    """
+    bits, c = (len(chosen) - 1).bit_length(), side.columns
+    known = bits, c.first, c.count, side.renumbered
+    if side.by_group is None or side.by_group[0] != known:
+        starts = np.append(0, np.cumsum(rows_by_group(side, bits)))
+        places = np.empty(starts[-1], np.int32)
+        order_groups(*_found(side), 64 - bits, starts[:-1].copy(), places)
+        side.by_group = known, places, starts
+    _, places, starts = side.by_group
+    parts = [places[starts[g] : starts[g + 1]] for g in np.flatnonzero(chosen).tolist()]
+    positions = np.concatenate([places[:0], *parts]).astype(np.int64) + side.first
+    return positions[~c.at("gone", positions)] if side.gone_rows else positions
 
 
-def _findable(side: SideState) -> Bools:
-    """Return which rows held have a key, and have not been purged or flushed."""
-    linked = side.index.linked()
-    return linked & ~side.columns.held("gone") if side.gone_rows else linked
+def _found(side: SideState) -> tuple[Int64s, Int32s, Bools]:
+    """What tells the group of each row held, and whether a probe may find it."""
+    c = side.columns
+    return c.held("hash"), c.held("link"), c.held("gone") if side.gone_rows else np.zeros(0, np.bool_)

@@ -134,6 +134,7 @@ class SideState:
         self.forgotten = dict.fromkeys(Reason, 0)  # rows, since it was made
         self.on_forget: Callable[[Int64s, Reason], None] | None = None  # hears of rows before they go
         self.renumbered = 0  # how often rows have got new positions
+        self.by_group: tuple[Any, ...] | None = None  # rows in the order of `groups`, as last asked for
         self.tick = 0  # now, where rows tell when they arrived
         self.floor_us = BOTTOMLESS_US  # rows with an earlier time are never found
         self.dead = 0  # rows held that no probe may find, as far as they were counted
@@ -231,6 +232,7 @@ class SideState:
 
     def undo(self, mark: Mark) -> None:
         """Take back the rows appended since the mark."""
+        self.by_group = None
         self.index.undo(mark.count, self.count)
         self.payload.chunks = mark.chunks
         self.columns.count = mark.count

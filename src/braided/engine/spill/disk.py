@@ -8,7 +8,7 @@ they lie, if their store lasts as long as the state.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,10 +70,11 @@ class Disk:
         for place, child in enumerate(operator.node):
             side = self.tree.sides[child]
             here = [s for s in stored if s.place == place]
-            rows = [_conformed(read[s.piece], side.payload.schema) for s in here]
-            rows.append(in_groups(side, groups & with_memory))
+            batches = [read[s.piece] for s in here]
+            batches.append(described(in_groups(side, groups & with_memory)))
             numbers = np.array([*(s.number for s in here), _IN_MEMORY])
-            inputs.append((concat_rows(rows), np.repeat(numbers, [len(r) for r in rows])))
+            rows = _together([b for b in batches if b.num_rows] or batches[-1:], side.payload.schema)
+            inputs.append((rows, np.repeat(numbers, [b.num_rows for b in batches])))
         return inputs
 
     # to disk
@@ -145,10 +146,12 @@ class Disk:
 
     def past_rows(self) -> tuple[int, int]:
         """The rows on disk, and those of them in pieces that the watermark has passed."""
-        pieces = [stored.piece for generations in self.generations for _, stored in generations]
+        rows = sum(int(generations.rows.sum()) for generations in self.generations)
+        if not self._query.windowed:
+            return rows, 0
+        pieces = (stored.piece for generations in self.generations for _, stored in generations)
         watermark_us = self._host.settled_us
-        past = sum(p.rows for p in pieces if p.dies_us < watermark_us) if self._query.windowed else 0
-        return sum(p.rows for p in pieces), past
+        return rows, sum(p.rows for p in pieces if p.dies_us < watermark_us)
 
     def drop_dead(self, watermark_us: int) -> None:
         """Forget what the watermark has passed, of groups whose rows have met."""
@@ -209,7 +212,7 @@ class Disk:
                 here = [s for _, s in generations if s.place == place]
                 read = self.store.read(s.piece for s in here)
                 if here:
-                    batches = [described(read[s.piece]) for s in here]
+                    batches = [read[s.piece] for s in here]
                     state.parts[part := f"{_PREFIX}{operator}/{place}"] = Table(batches[0].schema, batches)
                     numbers["generations"][part] = [s.number for s in here]
         return numbers
@@ -254,9 +257,12 @@ class Disk:
         return None if retention_us >= INFINITE_US else rows.times + retention_us
 
 
-def _conformed(rows: Rows, schema: pa.Schema) -> Rows:
-    """Rows in today's columns."""
-    return dataclasses.replace(rows, batch=conform(rows.batch, schema))
+def _together(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Rows:
+    """Rows of several batches, in today's columns; copied once if all have the same ones."""
+    if all(batch.schema.equals(batches[0].schema, check_metadata=True) for batch in batches):
+        batches = [pa.concat_batches(batches)] if len(batches) > 1 else batches
+    rows = map(read_rows, batches)
+    return concat_rows([dataclasses.replace(r, batch=conform(r.batch, schema)) for r in rows])
 
 
 def _inside_at_last(rows: Rows, window: CountWindow) -> Bools:

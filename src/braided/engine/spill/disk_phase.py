@@ -144,7 +144,9 @@ class DiskPhase:
             sides, numbers = [], []
             for child, (rows, of_rows) in zip(operator.node, inputs, strict=True):
                 source = disk.tree.sides[child]
-                chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
+                if slices:
+                    chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
+                    rows, of_rows = rows.pick(chosen), of_rows[chosen]
                 columns = [c for c in (ENDS, BORN) if c.name in source.columns]
                 side = SideState(
                     source.name,
@@ -153,9 +155,9 @@ class DiskPhase:
                     window=source.window,
                     turned=disk.bits + slices,
                 )
-                side.append(rows.pick(chosen))
+                side.append(rows)
                 sides.append(side)
-                numbers.append(of_rows[chosen])
+                numbers.append(of_rows)
             for positions in self._owed(operator, sides, numbers):
                 self.seconds += self._clock() - began
                 yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])

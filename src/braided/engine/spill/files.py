@@ -76,8 +76,8 @@ class Store(Protocol):
     def write(self, parts: Iterable[tuple[Rows, Int64s, Int64s | None]]) -> list[list[Any]]:
         """Write several inputs' rows, ordered by group: a piece for each group."""
 
-    def read(self, pieces: Iterable[Any]) -> dict[Any, Rows]:
-        """The rows of some pieces."""
+    def read(self, pieces: Iterable[Any]) -> dict[Any, pa.RecordBatch]:
+        """The rows of some pieces, as `described` made them."""
 
     def drop(self, pieces: Iterable[Any]) -> None:
         """Pieces are needed no more."""
@@ -135,13 +135,13 @@ class Spill:
             yield Piece(file, batch.schema, file.size, message.size, high - low, latest(ends_us, low, high))
             file.size += message.size
 
-    def read(self, pieces: Iterable[Piece]) -> dict[Piece, Rows]:
-        """The rows of some pieces; they stay on disk."""
-        rows: dict[Piece, Rows] = {}
+    def read(self, pieces: Iterable[Piece]) -> dict[Piece, pa.RecordBatch]:
+        """The rows of some pieces, as `described` made them; they stay on disk."""
+        rows: dict[Piece, pa.RecordBatch] = {}
         by_file = sorted(pieces, key=lambda piece: id(piece.file))
         for file, several in itertools.groupby(by_file, key=lambda piece: piece.file):
             with _failing("read", file.home.folder.path), file.open(os.O_RDONLY, "rb") as source:
-                rows.update((piece, _read(source, piece)) for piece in several)
+                rows.update((piece, _read(source.fileno(), piece)) for piece in several)
         return rows
 
     def drop(self, pieces: Iterable[Piece]) -> None:
@@ -202,9 +202,8 @@ def latest(ends_us: Int64s | None, low: int, high: int) -> int:
     return _FOREVER if ends_us is None else int(np.max(ends_us[low:high]))
 
 
-def _read(source: Any, piece: Piece) -> Rows:
-    source.seek(piece.start)
-    message = pa.allocate_buffer(piece.size)
-    if source.readinto(message) != piece.size:
+def _read(source: int, piece: Piece) -> pa.RecordBatch:
+    message = os.pread(source, piece.size, piece.start)
+    if len(message) != piece.size:
         raise OSError(errno.EIO, "The file is too short")
-    return read_rows(pa.ipc.read_record_batch(message, piece.schema))
+    return pa.ipc.read_record_batch(pa.py_buffer(message), piece.schema)

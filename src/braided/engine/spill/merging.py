@@ -46,9 +46,25 @@ def across(
 
     The sides have indexes, and hold nothing else. A piece has up to half as many rows again as `most_rows`.
     """
+    rows = np.diff(starts, axis=0)
+    if 2 * np.prod(rows, axis=1, dtype=np.float64).sum() < np.prod(rows.sum(axis=0), dtype=np.float64):
+        return _of_several(bounds, sides, rows, most_rows)
     generations = range(1, len(starts) - 1)
     ranges = (r for g in generations for r in _ranges(starts[0], starts[g], starts[g + 1]))
     return _combinations(bounds, sides, ranges, most_rows)
+
+
+def _of_several(
+    bounds: Bounds, sides: Sequence[SideState], rows: Int64s, most_rows: int
+) -> Iterator[Positions]:
+    """The same, where few combinations are inside one generation: all of them in one search, without these."""
+    numbers = [np.repeat(np.arange(len(rows), dtype=np.int32), of_input) for of_input in rows.T]
+    whole = 0, [0] * len(sides), [side.count for side in sides]
+    for positions in _combinations(bounds, sides, [whole], most_rows):
+        of = np.array([number[at] for number, at in zip(numbers, positions, strict=True)])
+        owed = (of != of[0]).any(axis=0)
+        if owed.any():
+            yield positions if owed.all() else np.ascontiguousarray(positions[:, owed])
 
 
 def apart(

@@ -28,7 +28,7 @@ class Room:
         self._host, self._disk, self._phase, self._sifting = host, disk, phase, sifting
         self._memory, self._tree = disk.memory, host.tree
         self._free = 0.0  # bytes that were freed since memory was given back
-        free_at_once()
+        free_at_once(self._memory.limit_bytes)
 
     @property
     def held(self) -> int:

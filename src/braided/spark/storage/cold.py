@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from braided.engine.sides.side import Rows
-from braided.engine.spill.files import described, latest, read_rows
+from braided.engine.spill.files import described, latest
 from braided.policies.arrays import Int64s
 from braided.query.plan_tree import as_tuples, label, operators
 from braided.spark.storage.chunks import Chunks
@@ -63,9 +63,9 @@ class ColdGroups:
             self.bytes += size
             yield ColdPiece([self._chunks.put(d) for d in data], high - low, latest(ends_us, low, high), size)
 
-    def read(self, pieces: Iterable[ColdPiece]) -> dict[ColdPiece, Rows]:
-        """The rows of some pieces; a damaged chunk raises."""
-        return {piece: read_rows(self._read(piece)) for piece in pieces}
+    def read(self, pieces: Iterable[ColdPiece]) -> dict[ColdPiece, pa.RecordBatch]:
+        """The rows of some pieces, as `described` made them; a damaged chunk raises."""
+        return {piece: self._read(piece) for piece in pieces}
 
     def _read(self, piece: ColdPiece) -> pa.RecordBatch:
         batches = [self._chunks.load(number, "a cold group") for number in piece.chunks]
