@@ -239,7 +239,8 @@ def _gathered(pieces: Iterator[Found], piece_rows: int) -> Iterator[Found]:
     rows = 0
     of: Sequence[SideState] = ()
     for sides, piece in pieces:
-        if held and (rows + piece.shape[1] > piece_rows or sides[0] is not of[0]):
+        same = all(a is b for a, b in zip(sides, of, strict=False))
+        if held and (rows + piece.shape[1] > piece_rows or not same):
             yield of, np.concatenate(held, axis=1)
             held, rows = [], 0
         of = sides

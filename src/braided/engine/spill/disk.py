@@ -32,7 +32,8 @@ from braided.query.plan_tree import Plan
 from braided.query.windows import CountWindow
 
 _PREFIX = "spill/"  # of parts with rows
-_IN_MEMORY = 1 << 62  # the number of the generation to come
+IN_MEMORY = 1 << 62  # the number of the generation to come
+SMALL_SHARE = 0.125  # of the limit: how large a piece of an oversized group is, so that it is left as it is
 
 
 class Disk:
@@ -62,9 +63,14 @@ class Disk:
         row_bytes = np.array([self.statistics.row_bytes[child] for child in operator.node])
         return np.asarray(row_bytes @ self.generations[operator.number].rows)
 
-    def read(self, operator: Operator, groups: Bools, *, with_memory: bool) -> list[tuple[Rows, Int64s]]:
-        """By input: rows of some groups, generation by generation, and the numbers of their generations."""
-        stored = self.generations[operator.number].of(groups)
+    def read(
+        self, operator: Operator, groups: Bools, *, with_memory: bool, smaller: Floats | None = None
+    ) -> list[tuple[Rows, Int64s]]:
+        """By input: rows of some groups, generation by generation, and the numbers of their generations.
+
+        With `smaller` only of pieces with fewer rows than it says for their group.
+        """
+        stored = self.generations[operator.number].of(groups, smaller)
         read = self.store.read(s.piece for s in stored)
         inputs = []
         for place, child in enumerate(operator.node):
@@ -72,10 +78,19 @@ class Disk:
             here = [s for s in stored if s.place == place]
             batches = [read[s.piece] for s in here]
             batches.append(described(in_groups(side, groups & with_memory)))
-            numbers = np.array([*(s.number for s in here), _IN_MEMORY])
-            rows = _together([b for b in batches if b.num_rows] or batches[-1:], side.payload.schema)
+            numbers = np.array([*(s.number for s in here), IN_MEMORY])
+            rows = together([b for b in batches if b.num_rows] or batches[-1:], side.payload.schema)
             inputs.append((rows, np.repeat(numbers, [b.num_rows for b in batches])))
         return inputs
+
+    def oversized(self, operator: Operator) -> Bools:
+        """Which groups on disk are larger than the limit; not if rows must be counted, which takes all."""
+        return (self.bytes_in_memory(operator) > self.memory.limit_bytes) & (not self._query.counts)
+
+    def small_rows(self, operator: Operator) -> Floats:
+        """By group: pieces with fewer rows are small enough to be read all at once."""
+        small = SMALL_SHARE * self.memory.limit_bytes / self.statistics.mean_row_bytes
+        return np.where(self.oversized(operator), small, np.inf)
 
     # to disk
 
@@ -140,9 +155,9 @@ class Disk:
         self.met[operator, groups] = self.tick
         self.owed[operator, groups] = 0.0
 
-    def drop(self, operator: int, groups: Bools) -> None:
-        """Some groups' rows on disk are needed no more."""
-        self.store.drop(self.generations[operator].drop(groups))
+    def drop(self, operator: int, groups: Bools, smaller: Floats | None = None) -> None:
+        """Some groups' rows on disk are needed no more, or only those of smaller pieces."""
+        self.store.drop(self.generations[operator].drop(groups, smaller=smaller))
 
     def past_rows(self) -> tuple[int, int]:
         """The rows on disk, and those of them in pieces that the watermark has passed."""
@@ -257,7 +272,7 @@ class Disk:
         return None if retention_us >= INFINITE_US else rows.times + retention_us
 
 
-def _together(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Rows:
+def together(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Rows:
     """Rows of several batches, in today's columns; copied once if all have the same ones."""
     if all(batch.schema.equals(batches[0].schema, check_metadata=True) for batch in batches):
         batches = [pa.concat_batches(batches)] if len(batches) > 1 else batches

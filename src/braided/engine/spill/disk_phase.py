@@ -1,7 +1,8 @@
 """The disk phase: which group is merged next, by the policies from what is known of all groups; and merges.
 
 A merge reads whole groups, as many at a time as there is room for. A group that is larger than that is merged
-slice by slice, by the bits of the hash behind those of the group: rows of one key are in one slice.
+slice by slice, by the bits of the hash behind those of the group: rows of one key are in one slice. One that
+is larger than the limit, as with a key that has most of the rows, is read block by block.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,18 +21,21 @@ from braided.engine.operators.operator import Operator
 from braided.engine.operators.tree import Found
 from braided.engine.sides.columns import BORN, ENDS
 from braided.engine.sides.groups import group_of
-from braided.engine.sides.side import SideState
+from braided.engine.sides.side import Rows, SideState
+from braided.engine.spill.blocks import Block, meeting
 from braided.engine.spill.disk import Disk
 from braided.engine.spill.merging import across, apart
 from braided.policies.arrays import Bools, Floats, Int64s
 from braided.policies.flush import registry
 from braided.policies.flush.question import Groups, Merge, Setting
 from braided.policies.flush.state_manager import owed_after_flush
+from braided.query.plan_tree import Plan
 
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
 _PIECE_ROWS = 1 << 17
 _FIRST_RATE, _FIRST_STORED_RATE = 1e6, 3e5  # rows a second of a merge until it is measured, and on Spark
 _log = logging.getLogger("braided.memory")
+_Loaded: TypeAlias = tuple[list[SideState], list[Int64s]]  # by input: rows, and their generations' numbers
 
 
 class DiskPhase:
@@ -136,34 +140,61 @@ class DiskPhase:
 
         With `with_memory` rows in memory are the latest generation.
         """
-        began, disk = self._clock(), self._disk
-        inputs = disk.read(operator, groups, with_memory=with_memory)
-        self.rows += sum(len(rows) for rows, _ in inputs)
-        slices = int(disk.bytes_in_memory(operator)[groups].sum() / self._room_bytes).bit_length()
-        for number in range(1 << slices):
-            sides, numbers = [], []
-            for child, (rows, of_rows) in zip(operator.node, inputs, strict=True):
-                source = disk.tree.sides[child]
-                if slices:
-                    chosen = group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
-                    rows, of_rows = rows.pick(chosen), of_rows[chosen]
-                columns = [c for c in (ENDS, BORN) if c.name in source.columns]
-                side = SideState(
-                    source.name,
-                    source.payload.schema,
-                    columns,
-                    window=source.window,
-                    turned=disk.bits + slices,
-                )
-                side.append(rows)
-                sides.append(side)
-                numbers.append(of_rows)
+        began = self._clock()
+        for sides, numbers in self._loaded(operator, groups, with_memory=with_memory):
             for positions in self._owed(operator, sides, numbers):
                 self.seconds += self._clock() - began
                 yield sides, np.ascontiguousarray(positions[:, self._shuffle.permutation(positions.shape[1])])
                 began = self._clock()
         self.merges += 1
         self.seconds += self._clock() - began
+
+    def _loaded(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[_Loaded]:
+        """Sides with rows of some groups, so that all that owe each other meet; and their generations."""
+        disk, size = self._disk, float(self._disk.bytes_in_memory(operator)[groups].sum())
+        if disk.oversized(operator)[groups].any():
+            yield from self._in_blocks(operator, groups, with_memory=with_memory)
+            return
+        inputs = disk.read(operator, groups, with_memory=with_memory)
+        self.rows += sum(len(rows) for rows, _ in inputs)
+        slices = int(size / self._room_bytes).bit_length()
+        for number in range(1 << slices):
+            chosen = inputs
+            if slices:
+                which = (
+                    group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
+                    for rows, _ in inputs
+                )
+                chosen = [(r.pick(w), n[w]) for (r, n), w in zip(inputs, which, strict=True)]
+            sides = [
+                self._side(child, rows, slices)
+                for child, (rows, _) in zip(operator.node, chosen, strict=True)
+            ]
+            yield sides, [numbers for _, numbers in chosen]
+
+    def _in_blocks(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[_Loaded]:
+        """The same for a group that is larger than the limit."""
+        room_bytes = self._room_bytes / len(operator.node)
+        held: dict[Plan, tuple[Block, SideState]] = {}
+        for blocks in meeting(self._disk, operator, groups, room_bytes, with_memory=with_memory):
+            for child, block in zip(operator.node, blocks, strict=True):
+                if child not in held or held[child][0] is not block:
+                    held.pop(child, None)  # its room is for this one
+                    rows = block.read(self._disk, child, groups)
+                    held[child] = block, self._side(child, rows, 0)
+                    self.rows += len(rows)
+            sides = [held[child][1] for child in operator.node]
+            yield sides, [np.full(s.count, block.number) for s, block in zip(sides, blocks, strict=True)]
+
+    def _side(self, child: Plan, rows: Rows, slices: int) -> SideState:
+        """A side with some rows of a merge, all of the same group or slice of it."""
+        source = self._disk.tree.sides[child]
+        columns = [c for c in (ENDS, BORN) if c.name in source.columns]
+        side = SideState(
+            source.name, source.payload.schema, columns, window=source.window, turned=self._disk.bits + slices
+        )
+        side.append(rows)
+        return side
 
     def _owed(
         self, operator: Operator, sides: Sequence[SideState], numbers: Sequence[Int64s]

@@ -244,7 +244,7 @@ class Spilling(Feature):
         for number, task in self._tasks.items():
             if task.dropped is not None:
                 operator = self.tree.operators[number]
-                disk.drop(number, task.dropped)
+                disk.drop(number, task.dropped, task.smaller)
                 disk.flushed(operator, task.groups, task.pieces)
                 for child, rows in zip(operator.node, task.dead, strict=False):
                     disk.count_dead(child, rows)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from braided.engine.spill.files import Piece
-from braided.policies.arrays import Bools
+from braided.policies.arrays import Bools, Floats
 
 _FOREVER = 1 << 63  # later than any piece dies
 
@@ -49,16 +49,24 @@ class Generations:
         """Which groups have generations that have not met."""
         return self._owing.copy()
 
-    def crowded(self, most: int) -> Bools:
-        """Which groups have an input of at least this many pieces."""
+    def crowded(self, most: int, smaller: Floats) -> Bools:
+        """Which groups have an input with at least this many pieces that are `smaller`."""
         chosen = np.zeros(self.rows.shape[1], np.bool_)
-        several = (item for item in self._of.items() if len(item[1]) >= most)
-        chosen[[group for group, s in several if max(Counter(p.place for p in s).values()) >= most]] = True
+        for group, several in self._of.items():
+            if len(several) >= most:
+                small = Counter(s.place for s in several if s.piece.rows < smaller[group])
+                chosen[group] = max(small.values(), default=0) >= most
         return chosen
 
-    def of(self, groups: Bools) -> list[Stored]:
-        """What is on disk of some groups, generation by generation."""
-        stored = [s for group in np.flatnonzero(groups).tolist() for s in self._of.get(group, ())]
+    def of(self, groups: Bools, smaller: Floats | None = None) -> list[Stored]:
+        """What is on disk of some groups, generation by generation; or only what is `smaller`."""
+        most = np.full(len(groups), np.inf) if smaller is None else smaller
+        stored = [
+            s
+            for group in np.flatnonzero(groups).tolist()
+            for s in self._of.get(group, ())
+            if s.piece.rows < most[group]
+        ]
         return sorted(stored, key=lambda s: s.number)
 
     def put(self, group: int, stored: Stored) -> None:
@@ -75,14 +83,15 @@ class Generations:
             self._of[group] = [stored._replace(number=last) for stored in self._of[group]]
         self._owing &= ~groups
 
-    def drop(self, groups: Bools, watermark_us: int = _FOREVER) -> list[Piece]:
-        """Forget the pieces of some groups that the watermark has passed, and return them."""
+    def drop(self, groups: Bools, watermark_us: int = _FOREVER, smaller: Floats | None = None) -> list[Piece]:
+        """Forget pieces of some groups that the watermark has passed, if they are `smaller`; return them."""
         dropped = []
+        most = np.full(len(groups), np.inf) if smaller is None else smaller
         for group in np.flatnonzero(self.groups & groups).tolist():
             self._owing[group] = False
             for stored in self._of.pop(group):
                 self.rows[stored.place, group] -= stored.piece.rows
-                if stored.piece.dies_us < watermark_us:
+                if stored.piece.dies_us < watermark_us and stored.piece.rows < most[group]:
                     dropped.append(stored.piece)
                 else:
                     self.put(group, stored)

@@ -57,7 +57,7 @@ def across(
 def _of_several(
     bounds: Bounds, sides: Sequence[SideState], rows: Int64s, most_rows: int
 ) -> Iterator[Positions]:
-    """The same, where few combinations are inside one generation: all of them in one search, without these."""
+    """The same where few are inside one generation: all combinations in one search, without these."""
     numbers = [np.repeat(np.arange(len(rows), dtype=np.int32), of_input) for of_input in rows.T]
     whole = 0, [0] * len(sides), [side.count for side in sides]
     for positions in _combinations(bounds, sides, [whole], most_rows):
