@@ -22,3 +22,13 @@ def due(tuning: Tuning, closures: int, *, idle: bool, parts: int = 1) -> bool:
     If the join is spread over several parts, each sees its part of the closures.
     """
     return closures > 0 and (idle or closures * parts >= every(tuning))
+
+
+def worth_a_sweep(tuning: Tuning, closures: int, *, idle: bool, stored: int, kept: int) -> bool:
+    """Return whether to look through all stored rows, as promises about one of several keys need.
+
+    In batches once they are a quarter more than the last time left: so a row is looked at about five times as
+    long as it is stored, however long that is.
+    """
+    grown = every(tuning) == 1 or 4 * (stored - kept) >= kept
+    return due(tuning, closures, idle=idle) and (idle or grown)

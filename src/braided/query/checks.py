@@ -62,6 +62,7 @@ def _streaming(query: JoinQuery, stream: Stream) -> Problems:
 def _key(query: JoinQuery, stream: Stream) -> Problems:
     first = query.streams[0]
     if query.on is not None:
+        yield from _promised_key(query, stream)
         return
     if query.keyless:
         if query.where is None:
@@ -71,6 +72,23 @@ def _key(query: JoinQuery, stream: Stream) -> Problems:
     elif len(stream.key) != len(first.key_columns):
         differ = f"it has {_columns(stream)}, stream {first.name!r} has {_columns(first)}"
         yield "key", f"{differ}; all streams need the same number of key columns"
+
+
+def _promised_key(query: JoinQuery, stream: Stream) -> Problems:
+    """Check that promises of a join with `on` are about columns that it joins, one for each attribute."""
+    if not stream.promises or query.counts:
+        return
+    joined = query.graph.columns(stream.name)
+    named = " or ".join(map(repr, joined))
+    if stream.key is None:
+        remedy = f"say which they are about: key={named}"
+        yield "key", f"it promises something of its keys, and `on` joins it by several columns; {remedy}"
+    for column in stream.key_columns:
+        if column not in joined:
+            why = f"promises are about columns that `on` joins, and key={column!r} is none of them"
+            yield "key", f"{why}; use {named}"
+    if len(query.promised(stream)) < len(stream.key_columns):
+        yield "key", f"columns of key={stream.key!r} must be equal by `on`; name one of them"
 
 
 def _columns(stream: Stream) -> str:
@@ -163,7 +181,10 @@ def _whole(query: JoinQuery) -> Problems:
         yield "memory", f"memory keeps results exact and overload does not; {remedy}"
     if query.memory and query.keyless:
         yield "memory", "memory needs a key: rows go to disk by slices of keys; give the streams one"
-    if query.emit_punctuations and not query.promises:
+    if query.memory and query.promises and not query.one_key:
+        remedy = "leave memory out, or let streams promise nothing (unique, arrival, punctuation)"
+        yield "memory", f"memory does not go with promises about one of several keys yet; {remedy}"
+    if query.emit_punctuations and (query.on is not None or not query.promises):
         promise = "a stream that is unique, punctuated, clustered or ordered"
         needs = f"{promise}, one key that all streams have and no window that counts rows"
         why = "nothing else tells when a key is complete"
