@@ -190,11 +190,18 @@ class Feature:
 
 Make: TypeAlias = Callable[[Host], Feature]
 
+
+def _of_one_of_several_keys(query: JoinQuery, site: Site) -> bool:
+    """Whether there are promises about one of several keys, and all operators are here."""
+    whole = site.subplan is None or (site.subplan.node == query.tree and not site.subplan.handed)
+    return query.promises and not query.one_key and whole
+
+
 # promises before spill: keys are closed before rows on disk are looked through for them
 _HOMES: tuple[tuple[str, str, str, Callable[[JoinQuery, Site], bool]], ...] = (
     ("count_windows", "feature", "CountWindows", lambda query, _: query.counts),
     ("promises", "feature", "Promises", lambda query, _: query.promises and query.one_key),
-    ("promises", "several_keys", "SeveralKeys", lambda query, _: query.promises and not query.one_key),
+    ("promises", "several_keys", "SeveralKeys", _of_one_of_several_keys),
     ("spill", "feature", "Spilling", lambda query, _: query.memory is not None),
     ("overload", "feature", "Overloading", lambda query, site: bool(query.overload or site.state_windows)),
 )

@@ -50,6 +50,7 @@ class Arrival:
     punctuated: Keys | None = None  # keys that punctuations close
     upto: int | None = None  # the hash of the key up to which they close all
     violations: int = 0  # rows that broke a promise, left out
+    told: Keys | None = None  # keys of its rows here and at other engines, each once
     keys: Keys | None = None  # of its rows, each once, where streams promise something
     copied_rows: int = 0  # at the end of its rows, which another engine counts
     total_rows: int | None = None  # of the stream in this batch, at all engines together
@@ -111,13 +112,15 @@ class Incoming:
     Of the rows the stored columns are enough, of punctuations the columns that say what they close. `counted`
     are fields of an `Arrival` as the sender counted them, so that the sums over all engines of a join are
     right; without it the rows are all that the stream brought. The last `copies` of them went to several
-    engines, and another one counts them.
+    engines, and another one counts them. `told` has the columns that the stream promises something about, of
+    rows that may have gone to other engines.
     """
 
     rows: pa.RecordBatch | None
     punctuations: pa.RecordBatch | None = None
     counted: Mapping[str, Any] = field(default_factory=dict)
     copies: int = 0
+    told: pa.RecordBatch | None = None
 
 
 class Intake:
@@ -144,7 +147,13 @@ class Intake:
         else:
             own = part.rows.num_rows - part.copies
             judged = self._judge(part.rows, watermark_us, own, borrow=borrow)
-        return replace(judged, **{**self._closing(part.punctuations), **part.counted})
+        return replace(judged, **{**self._closing(part.punctuations), **part.counted}, told=self._told(part))
+
+    def _told(self, part: Incoming) -> Keys | None:
+        if part.told is None:
+            return None
+        keys = keys_in(self._promised, [part.told.column(c) for c in self.layout.promised])
+        return keys.pick(keys.first_ones())
 
     def _closing(self, punctuations: pa.RecordBatch | None) -> dict[str, Any]:
         """Read what punctuations close, as fields of an `Arrival`."""

@@ -39,16 +39,20 @@ def check(query: JoinQuery) -> None:
             raise InvalidValue(sentence, stream=stream.name, option=option, position=tuple(position) or None)
 
 
-def streaming_problems(query: JoinQuery) -> Iterator[InvalidValue]:
-    """Yield what streams lack to run on Spark, where they never end; at most one problem for each."""
+def streaming_problems(query: JoinQuery, *, staged: bool = False) -> Iterator[InvalidValue]:
+    """Yield what streams lack to run on Spark, where they never end; at most one problem for each.
+
+    What they promise about one of several keys is not used in stages.
+    """
+    promises = query.promises and (query.one_key or not staged)
     for stream in query.streams:
-        for option, sentence in _streaming(query, stream):
+        for option, sentence in _streaming(query, stream, promises=promises):
             yield InvalidValue.of(stream.name, option, sentence)
             break
 
 
-def _streaming(query: JoinQuery, stream: Stream) -> Problems:
-    if stream.window is None and (stream.punctuation is None or not query.promises):
+def _streaming(query: JoinQuery, stream: Stream, *, promises: bool) -> Problems:
+    if stream.window is None and (stream.punctuation is None or not promises):
         remedy = f"give one, or write window={UNBOUNDED!r} if that is meant"
         yield "window", f"a streaming join needs a window, or its state grows forever; {remedy}"
     if stream.lateness is None and query.windowed:

@@ -146,6 +146,11 @@ class JoinQuery(Value):
         return all(set(s.key_columns) == columns for s, columns in firsts.items() if s.promises)
 
     @property
+    def one_stage(self) -> bool:
+        """Whether something of the query needs all operators in one place: budgets, promises of any key."""
+        return bool(self.overload or self.memory or (self.promises and not self.one_key))
+
+    @property
     def windowed(self) -> bool:
         """Whether time limits what may join, so that rows can come too late."""
         return self.counts or self.bounds.any

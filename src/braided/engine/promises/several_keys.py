@@ -38,7 +38,7 @@ class SeveralKeys(Feature):
         self._promised = {s.name: key for s in host.query.streams if (key := host.query.promised(s))}
         self._ledgers: dict[Key, Ledger] = {}  # once the types of their keys are known
         self._touched: dict[Key, list[Keys]] = {}  # closed keys that may be done
-        self.pending = 0  # closed keys and ranges since the latest sweep
+        self.pending = 0  # keys and ranges that were closed, and rows that came, since the latest sweep
         self.kept = 0  # rows that it left
 
     def learn(self) -> Undo | None:
@@ -83,6 +83,9 @@ class SeveralKeys(Feature):
             key = self._promised[self.host.query.names[i]]
             if self._closing_all(key):
                 self._touched.setdefault(key, []).extend([*closed, *_in_range_since(ledger, i, before)])
+
+        if any(ledger.closes for ledger in self._ledgers.values()):
+            self.pending += sum(len(arrival.rows) for arrival in step.arrivals if arrival)
 
     def purge(self, step: Step | None) -> None:
         """Forget rows that are in no result to come, and keys that nothing can come of, if that is due."""
