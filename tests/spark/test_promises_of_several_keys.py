@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import braided as bd
@@ -16,8 +18,9 @@ from braided.query.errors import BrokenPromise
 from braided.query.layout import choose, explain_layout, layout_lines
 from braided.spark.storage import folders
 from braided.testing import assert_same_bag, bag
-from tests.engine.promises.test_several_keys import SHAPES, columns_of, run, the_oracle, workload
-from tests.promised import KINDS, batches_of
+from braided.testing.samples.files import add_file
+from tests.engine.promises.test_several_keys import SHAPES, STAR, columns_of, run, the_oracle, workload
+from tests.promised import KINDS, batches_of, plainly
 from tests.seeds import seeds
 from tests.spark.test_bucket import Cluster
 from tests.spark.test_promises import stored_rows
@@ -136,3 +139,61 @@ def test_stages_use_no_promise_about_one_of_several_keys_and_say_so() -> None:
     assert "a grid (" in next(explain_layout(query, 64))
     assert [wrong.stream for wrong in streaming_problems(query)] == ["b", "c"]
     assert [wrong.stream for wrong in streaming_problems(query, staged=True)] == ["a", "b", "c"]
+
+
+def test_a_streaming_join_of_several_keys_forgets_what_is_complete(spark: Any, tmp_path: Path) -> None:
+    """Orders of customers and items over two runs of one checkpoint: exact, and only items stay."""
+    streams = [
+        bd.Stream("orders", "customer", punctuation="over"),
+        bd.Stream("customers", unique=True, window="unbounded"),
+        bd.Stream("items", punctuation="over"),
+    ]
+    query = bd.JoinQuery(streams, STAR)
+    types = {"orders": "customer long, item long, over boolean", "customers": "id long"}
+    everything: dict[str, list[pa.Table]] = {name: [] for name in query.names}
+    items = np.arange(50)
+    for batch in range(4):
+        customers = np.arange(batch * 100, batch * 100 + 100)
+        flags = np.repeat([False, True], [200, 100])
+        ordered = np.concatenate([np.repeat(customers, 2), customers - 100])
+        item = pa.array(np.concatenate([np.tile(items, 4), np.zeros(100, np.int64)]), mask=flags)
+        sold = np.repeat([batch > 0], 50)
+        tables = {
+            "orders": pa.table({"customer": ordered, "item": item, "over": flags}),
+            "customers": pa.table({"id": customers}),
+            "items": pa.table({"id": items, "over": sold}),
+        }
+        for name, table in tables.items():
+            everything[name].append(table)
+            (tmp_path / name).mkdir(exist_ok=True)
+            add_file(tmp_path / name, batch, table)
+        if batch % 2:
+            frames = {
+                name: spark.readStream.schema(types.get(name, "id long, over boolean"))
+                .option("maxFilesPerTrigger", 1)
+                .parquet(str(tmp_path / name))
+                for name in query.names
+            }
+            streaming = (
+                bd.spark.join(query, frames, buckets=4)
+                .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+                .trigger(availableNow=True)
+                .start(str(tmp_path / "out"), format="parquet")
+            )
+            streaming.awaitTermination()
+            seen = bd.spark.metrics(streaming)
+    found = spark.read.parquet(str(tmp_path / "out")).toArrow()
+    whole = {name: pa.concat_tables(parts) for name, parts in everything.items()}
+    assert found.num_rows == 800
+    data = {n: t if n == "customers" else t.filter(pc.invert(t["over"])) for n, t in whole.items()}
+    assert_same_bag(
+        found,
+        bd.run_local(
+            plainly(query), {n: t.select([c for c in t.column_names if c != "over"]) for n, t in data.items()}
+        ),
+    )
+    assert seen.streams["orders"].punctuations == 400
+    stored = bd.spark.inspect_state(str(tmp_path / "checkpoint")).rows
+    assert stored["orders"] <= 400
+    assert stored["customers"] <= 600
+    assert seen.streams["orders"].purged_rows >= 400
