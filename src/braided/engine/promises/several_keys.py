@@ -19,7 +19,7 @@ from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.fields import load_fields, save_fields
 from braided.engine.promises.feature import KEYS, forget, within_reach
 from braided.engine.promises.ledger import Ledger, put_keys
-from braided.engine.promises.sweeping import Key, Stored, Sweep
+from braided.engine.promises.sweeping import Key, Stored, Sweep, is_in
 from braided.engine.sides.keys import KeyFormat, Keys, concat_keys, key_format
 from braided.engine.state import EngineState, get_arrays, put_arrays
 from braided.policies import purging
@@ -174,7 +174,7 @@ class SeveralKeys(Feature):
         stored = np.zeros(len(keys), np.bool_)
         for node, rows in held.items():
             if sweep.knows(node, key):
-                stored |= np.isin(keys.hashes, sweep.keys(node, key).hashes[rows.alive])
+                stored |= is_in(keys.hashes, sweep.keys(node, key).hashes[rows.alive])
         ledger.finish(keys.pick(~stored))
         self._touched[key] = [keys.pick(stored)]
 

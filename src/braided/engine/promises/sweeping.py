@@ -32,10 +32,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from braided.engine.kernels import closing
 from braided.engine.operators.inputs import Input
+from braided.engine.promises.key_sets import KeyTable
 from braided.engine.sides.keys import KeyFormat, Keys, keys_in
 from braided.engine.sides.side import SideState
 from braided.policies.arrays import Bools, Int64s
@@ -84,22 +84,25 @@ class Sweep:
         self._above = {child: operator for operator in self._operators for child in operator}
         self._closed: dict[tuple[str, Plan], Bools] = {}
         self._quiet: dict[tuple[Plan, Plan], Bools] = {}
+        self._missing: dict[tuple[Plan, Plan], Bools] = {}
         self._spent: dict[Plan, Bools] = {}
 
     def run(self) -> dict[Plan, Int64s]:
         """The positions of dead rows, by node, in order."""
         while self._round():
-            self._quiet, self._spent = {}, {}
+            self._quiet, self._missing, self._spent = {}, {}, {}
         return {node: s.positions[~s.alive] for node, s in self._stored.items() if not s.alive.all()}
 
     def keys(self, node: Plan, key: Key) -> Keys:
         """The values that rows of a node have in some attributes, which all of them know."""
-        stored = self._stored[node]
-        if key not in stored.keys:
+        stored, format_ = self._stored[node], self._formats(key)
+        if key not in stored.keys and key == self._graph.key(self._above[node]):  # as they are indexed
+            columns, at = stored.side.columns, stored.positions
+            checks = None if format_.exact else columns.at("check", at)
+            stored.keys[key] = Keys(columns.at("hash", at), checks)
+        elif key not in stored.keys:
             places = stored.source.key(self._graph, key)
-            stored.keys[key] = keys_in(
-                self._formats(key), stored.side.payload.gather(stored.positions, places)
-            )
+            stored.keys[key] = keys_in(format_, stored.side.payload.gather(stored.positions, places))
         return stored.keys[key]
 
     def knows(self, node: Plan, key: Key) -> bool:
@@ -122,12 +125,12 @@ class Sweep:
 
     def _dead(self, node: Plan) -> Bools:
         operator, below = self._above[node], set(leaves(node))
-        dead = self._is_spent(node).copy()
+        dead = self._is_spent(node)
         if operator != self._operators[-1]:
-            dead &= ~self._fits(node, operator)
+            dead = dead & ~self._fits(node, dead, operator)
         for other in self._above:
             if below.isdisjoint(leaves(other)):
-                dead |= self._never(node, other)
+                dead = dead | self._never(node, other)
         return dead
 
     def _is_spent(self, node: Plan) -> Bools:
@@ -142,8 +145,10 @@ class Sweep:
 
     def _never(self, node: Plan, other: Plan) -> Bools:
         """For which rows of a node another one is quiet and has none that fits."""
-        quiet = self._is_quiet(other, node)
-        return quiet & ~self._fits(node, other) if quiet.any() else quiet
+        if (node, other) not in self._missing:
+            quiet = self._is_quiet(other, node)
+            self._missing[node, other] = quiet & ~self._fits(node, quiet, other)
+        return self._missing[node, other]
 
     def _is_quiet(self, node: Plan, other: Plan) -> Bools:
         """For which rows of another node no row to come of a node fits."""
@@ -153,9 +158,9 @@ class Sweep:
             inputs = [self._is_quiet(child, other) for child in node]
             quiet = np.logical_and.reduce(inputs)
             for child, of_input in zip(node, inputs, strict=True):
-                if (of_input & ~quiet).any():
+                if (asked := of_input & ~quiet).any():
                     unspent = ~self._is_spent(child) if child in self._stored else None
-                    quiet |= of_input & ~self._fits(other, child, unspent)
+                    quiet |= asked & ~self._fits(other, asked, child, unspent)
             self._quiet[node, other] = quiet
         return self._quiet[node, other]
 
@@ -169,13 +174,26 @@ class Sweep:
                 self._closed[stream, node] = self._is_closed(stream, self.keys(node, key))
         return self._closed[stream, node]
 
-    def _fits(self, node: Plan, other: Plan, among: Bools | None = None) -> Bools:
-        """For which rows of a node another one has a stored row that fits, or some of its rows have."""
-        rows, stored = len(self._stored[node].positions), self._stored.get(other)
-        living = np.zeros(0, np.bool_) if stored is None else stored.alive
+    def _fits(self, node: Plan, asked: Bools, other: Plan, among: Bools | None = None) -> Bools:
+        """For which of some rows of a node another one has a stored row that fits, perhaps `among` some."""
+        stored, fits = self._stored.get(other), np.zeros(len(asked), np.bool_)
+        living = fits[:0] if stored is None else stored.alive
         living = living if among is None else living & among
         key = self._graph.key((node, other))
-        if not key or not living.any():
-            return np.full(rows, living.any())
-        known = pa.array(self.keys(other, key).hashes[living])
-        return np.asarray(pc.is_in(pa.array(self.keys(node, key).hashes), value_set=known))
+        if not asked.any() or not living.any() or not key:
+            return np.full(len(asked), living.any())
+        fits[asked] = is_in(self.keys(node, key).hashes[asked], self.keys(other, key).hashes[living])
+        return fits
+
+
+def is_in(hashes: Int64s, among: Int64s) -> Bools:
+    """Which hashes are among others; the smaller list is made a table, because that takes longest."""
+    if len(hashes) < len(among):
+        among = among[_in_table(among, hashes)]
+    return _in_table(hashes, among)
+
+
+def _in_table(hashes: Int64s, among: Int64s) -> Bools:
+    table = KeyTable()
+    table.put(among, among, closing.CLOSED)
+    return np.asarray(table.states(hashes, hashes) == closing.CLOSED)
