@@ -43,8 +43,9 @@ class JoinQuery(Value):
     A result is a combination of one row of each stream with equal, non-null keys, inside every
     window and `within` bound, for which `where` is true. `select` maps output names to
     `stream.column`; without it all columns come out as `<stream>_<column>`. With `on` the streams' own
-    keys join nothing. `plan` is a tree of operators; it never changes the result. With `emit_punctuations`
-    a row in which the output column `punctuation` is true says that no more results with its key will come.
+    keys join nothing; they say what promises are about. `plan` is a tree of operators; it never changes the
+    result. With `emit_punctuations` a row in which the output column `punctuation` is true says that no more
+    results with its key will come.
     """
 
     streams: Sequence[Stream]

@@ -264,6 +264,19 @@ def test_a_long_run_is_bounded_as_with_one_key(purge: Any) -> None:
     assert results == 80 * 100
 
 
+def test_values_that_never_had_a_row_are_forgotten_when_all_have_closed_them() -> None:
+    """No row comes, so the state does not grow; what is closed must not grow either."""
+    streams = [bd.Stream("a", punctuation="p"), bd.Stream("b", "x", punctuation="p"), bd.Stream("c")]
+    live = bd.LocalJoin(bd.JoinQuery(streams, [("a.x", "b.x"), ("b.y", "c.y")]))
+    live.push({"c": pa.table({"y": np.arange(200)})})
+    for batch in range(30):
+        numbers = np.arange(batch * 40, batch * 40 + 40) * 7
+        over = {"x": numbers, "p": np.ones(40, np.bool_)}
+        live.push({"a": pa.table(over), "b": pa.table({**over, "y": pa.nulls(40, pa.int64())})})
+        assert max(of_stream.closed_keys for of_stream in live.stats().streams.values()) <= 160
+    assert held(live) == {"a": 0, "b": 0, "c": 200}
+
+
 def test_one_key_by_on_is_one_key() -> None:
     """With `on`, too, one key that all streams have goes with a budget, and purging finds rows by key."""
     streams = [bd.Stream(name, time="t", punctuation="p") for name in "abc"]

@@ -83,23 +83,17 @@ class SeveralKeys(Feature):
             key = self._promised[self.host.query.names[i]]
             if self._closing_all(key):
                 self._touched.setdefault(key, []).extend([*closed, *_in_range_since(ledger, i, before)])
-
         if any(ledger.closes for ledger in self._ledgers.values()):
             self.pending += sum(len(arrival.rows) for arrival in step.arrivals if arrival)
 
     def purge(self, step: Step | None) -> None:
         """Forget rows that are in no result to come, and keys that nothing can come of, if that is due."""
-        tree = self.host.tree
-        stored = sum(side.live_rows for side in tree.sides.values())
-        self.kept = min(self.kept, stored)
+        tree, query, parts = self.host.tree, self.host.query, self.host.site.part.total
+        rows = {"stored": sum(side.live_rows for side in tree.sides.values()), "kept": self.kept}
         idle = step is None or step.idle
-        closures = self.pending * self.host.site.part.total
-        if not purging.worth_a_sweep(
-            self.host.query.tuning, closures, idle=idle, stored=stored, kept=self.kept
-        ):
+        if not purging.worth_a_sweep(query.tuning, self.pending, idle=idle, parts=parts, **rows):
             return
         held = {node: Stored.of(tree.inputs[node], side) for node, side in tree.sides.items()}
-        query = self.host.query
         sweep = Sweep(query.graph, query.tree, held, self._known, self._promised, self._is_closed)
         dead = sweep.run()
         for key, ledger in self._ledgers.items():

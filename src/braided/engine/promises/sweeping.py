@@ -97,9 +97,8 @@ class Sweep:
         """The values that rows of a node have in some attributes, which all of them know."""
         stored, format_ = self._stored[node], self._formats(key)
         if key not in stored.keys and key == self._graph.key(self._above[node]):  # as they are indexed
-            columns, at = stored.side.columns, stored.positions
-            checks = None if format_.exact else columns.at("check", at)
-            stored.keys[key] = Keys(columns.at("hash", at), checks)
+            columns, at = stored.side.columns, stored.positions - stored.side.columns.base
+            stored.keys[key] = Keys(columns["hash"][at], None if format_.exact else columns["check"][at])
         elif key not in stored.keys:
             places = stored.source.key(self._graph, key)
             stored.keys[key] = keys_in(format_, stored.side.payload.gather(stored.positions, places))
