@@ -44,14 +44,12 @@ class SeveralKeys(Feature):
     def learn(self) -> Undo | None:
         """Read keys as their types say."""
         before = dict(self._ledgers)
-        for key in self._promised.values():
-            if (format_ := self._format(key)) is None:
-                continue
-            ledger = self._ledgers.get(key)
-            if ledger is None:
-                self._ledgers[key] = Ledger(self.host.query, format_)
-            elif ledger.keys != format_:
-                self._ledgers[key] = ledger.known(format_)
+        for stream, key in self._promised.items():
+            if stream in self.host.tree.inputs or key in before:
+                ledger, format_ = self._ledgers.get(key), self._format(key)
+                if ledger is None or ledger.keys != format_:
+                    fresh = Ledger(self.host.query, format_)
+                    self._ledgers[key] = fresh if ledger is None else ledger.known(format_)
 
         def unlearn() -> None:
             self._ledgers = before
@@ -94,7 +92,7 @@ class SeveralKeys(Feature):
         if not purging.worth_a_sweep(query.tuning, self.pending, idle=idle, parts=parts, **rows):
             return
         held = {node: Stored.of(tree.inputs[node], side) for node, side in tree.sides.items()}
-        sweep = Sweep(query.graph, query.tree, held, self._known, self._promised, self._is_closed)
+        sweep = Sweep(query.graph, query.tree, held, self._format, self._promised, self._is_closed)
         dead = sweep.run()
         for key, ledger in self._ledgers.items():
             self._finish(key, ledger, held, sweep)  # before rows get new positions
@@ -172,19 +170,12 @@ class SeveralKeys(Feature):
         ledger.finish(keys.pick(~stored))
         self._touched[key] = [keys.pick(stored)]
 
-    def _known(self, key: Key) -> KeyFormat:
-        format_ = self._format(key)
-        assert format_ is not None
-        return format_
-
-    def _format(self, key: Key) -> KeyFormat | None:
-        """How a key is read, by the streams that are known; None if an attribute of it is not."""
+    def _format(self, key: Key) -> KeyFormat:
+        """How a key is read, by the streams that are known: of each of its attributes there is one."""
         inputs = self.host.tree.inputs
-        typed = [
-            [(f"{s}.{c}", inputs[s].schema.field(c).type) for s, c in attribute if s in inputs]
-            for attribute in key
-        ]
-        return key_format(typed) if all(typed) else None
+        return key_format(
+            [[(f"{s}.{c}", inputs[s].schema.field(c).type) for s, c in a if s in inputs] for a in key]
+        )
 
 
 def _in_range_since(ledger: Ledger, stream: int, before: tuple[int, int]) -> list[Keys]:
