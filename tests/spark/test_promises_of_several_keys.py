@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,18 @@ def test_oracle_cells_of_a_grid_give_the_same_bag(seed: int, shape: str, arena: 
         second = made.push(batch)
         assert bag(first) == bag(second)
         found.append(second)
+    assert_same_bag(pa.concat_tables(found), the_oracle(query, tables))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", seeds(1))
+def test_oracle_cells_go_on_with_another_plan(seed: int, shape: str) -> None:
+    query, tables = workload(seed + 50, SHAPES[shape], tuning=bd.Tuning(purge="immediate"))
+    both = [Cluster(dataclasses.replace(query, plan=plan), tables) for plan in ("mjoin", "linear")]
+    found = []
+    for at, batch in enumerate(batches_of(tables, 3)):
+        both[at % 2].states = both[at % 2 - 1].states
+        found.append(both[at % 2].push(batch))
     assert_same_bag(pa.concat_tables(found), the_oracle(query, tables))
 
 
@@ -192,6 +205,8 @@ def test_a_streaming_join_of_several_keys_forgets_what_is_complete(spark: Any, t
             plainly(query), {n: t.select([c for c in t.column_names if c != "over"]) for n, t in data.items()}
         ),
     )
+    at_once = bd.spark.join(query, {n: spark.createDataFrame(t) for n, t in whole.items()}).toArrow()
+    assert_same_bag(at_once, found)
     assert seen.streams["orders"].punctuations == 400
     stored = bd.spark.inspect_state(str(tmp_path / "checkpoint")).rows
     assert stored["orders"] <= 400

@@ -146,9 +146,9 @@ def _closing(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Buck
 def _tell(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:
     """Each key of some rows once, for the buckets that must know of it and may get none of them."""
     stream, query = plan.layouts[number].stream, plan.query
-    promised = query.promised(stream)
     if plan.staged or not query.promises or not (stream.unique or stream.arrival != "any"):
         return
+    promised = query.promised(stream)
     for at, live in enumerate(plan.live):
         if live.grid.tells(stream.name, promised) and batch.num_rows:
             layout = live.layouts[number]
