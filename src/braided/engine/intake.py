@@ -157,10 +157,10 @@ class Intake:
 
     def _closing(self, punctuations: pa.RecordBatch | None) -> dict[str, Any]:
         """Read what punctuations close, as fields of an `Arrival`."""
-        if punctuations is None or not punctuations.num_rows:
-            return {}
         upto, keys = self.layout.stream.upto, self._promised
         names = self.layout.promised if upto is None else (upto,)
+        if punctuations is None or not punctuations.num_rows or not keys.types:
+            return {}
         columns = [to_storable(punctuations.column(name)) for name in names]
         if (valid := valid_keys(columns)) is not None:
             columns = [column.filter(pa.array(valid)) for column in columns]

@@ -97,7 +97,7 @@ def _promised_key(query: JoinQuery, stream: Stream) -> Problems:
 
 def _columns(stream: Stream) -> str:
     names = stream.key_columns
-    return f"{len(names)} key column{'s' if len(names) > 1 else ''} ({', '.join(names)})"
+    return f"{len(names)} key column{'s' if len(names) > 1 else ''} ({', '.join(names) or 'none'})"
 
 
 def _stream(query: JoinQuery, stream: Stream) -> Problems:
@@ -116,7 +116,7 @@ def _stream(query: JoinQuery, stream: Stream) -> Problems:
     if stream.counts_keys and query.on is not None and (stream.key or joined) != joined:
         differ = f"its window counts rows by {stream.key!r}, but `on` joins it by {joined!r}"
         yield "key", f"{differ}; leave key out to count by these"
-    if stream.upto is not None and len(stream.key_columns) > 1:
+    if stream.upto is not None and len(stream.key_columns) != 1:
         yield "punctuation", f"a RangePunctuation needs a key of one column; it has {_columns(stream)}"
 
 

@@ -286,11 +286,18 @@ def test_oracle_promises_that_cannot_be_used_do_no_harm(seed: int) -> None:
         found = bd.run_local(query, tables, batch_rows=5)
         assert_same_bag(found, bd.run_local(plainly(query), data))
         assert found.num_rows
+    ends = pa.table({"k": pa.array([1, None], pa.int64()), "p": [False, True]})  # it failed without a key
+    live = bd.LocalJoin(bd.JoinQuery([bd.Stream("a", punctuation="p"), bd.Stream("b")], where="a.k = b.k"))
+    assert live.push({"a": ends, "b": pa.table({"k": [1]})}).num_rows == 1
+    assert live.stats().streams["a"].punctuations == 1
 
 
 def test_mistakes_about_punctuations_are_named() -> None:
     with pytest.raises(bd.BraidedError, match="punctuation column 'k' is its key or time"):
         bd.Stream("a", "k", punctuation="k")
+    with pytest.raises(bd.BraidedError, match="RangePunctuation needs a key of one column; it has 0"):
+        range_only = bd.Stream("a", punctuation=bd.RangePunctuation("p", "k"))
+        bd.JoinQuery([range_only, bd.Stream("b")], where="a.k = b.k")
     with pytest.raises(bd.BraidedError, match="RangePunctuation needs a key of one column"):
         bd.JoinQuery(
             [
