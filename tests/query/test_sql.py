@@ -105,6 +105,19 @@ def test_other_equalities_are_pairs(text: str, on: list[tuple[str, str]]) -> Non
     assert bd.sql(f"SELECT * {text}") == bd.JoinQuery([bd.Stream(n) for n in names], on=on)
 
 
+def test_a_promise_names_its_column_where_there_are_several() -> None:
+    text = "SELECT * FROM a KEY y UNIQUE JOIN b ON a.x = b.x{more} JOIN c PUNCTUATION p ON a.y = c.y"
+    streams = [bd.Stream("a", "y", unique=True), bd.Stream("b"), bd.Stream("c", "y", punctuation="p")]
+    on = [("a.x", "b.x"), ("a.y", "c.y")]
+    assert bd.sql(text.format(more="")) == bd.JoinQuery(streams, on)
+    both = bd.sql(text.format(more=" AND a.y = b.y AND b.x = c.x").replace("PUNCTUATION p ", ""))
+    assert both.promised(both.streams[0]) == ((("a", "y"), ("b", "y"), ("c", "y")),)
+    assert not both.one_key
+    assert bd.sql("SELECT * FROM a KEY x UNIQUE JOIN b ON a.x = b.x").streams[1].key == ("x",)
+    with pytest.raises(bd.BraidedError, match="say which they are about: key='x' or 'y'"):
+        bd.sql(text.format(more="").replace("KEY y", ""))
+
+
 H = "1 hour"
 TIMES = [
     ("b.t BETWEEN a.t AND a.t + INTERVAL '1 hour'", ("0 s", H)),

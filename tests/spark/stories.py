@@ -60,6 +60,10 @@ class Story:
             if self.windows == "unbounded" and rng.random() < 0.6:  # so that all keys can be closed
                 kinds = ("punctuated", "unique-punctuated") if self.downward else ("punctuated", "range")
             self.promises = rng.choice(kinds, len(self.names)).tolist()
+        if not isinstance(self.graph, str) and self.budget not in ("memory", "defer") and rng.random() < 0.6:
+            kinds = DOWNWARD if self.downward else UPWARD
+            by_k = [any(f"{name}.k" in pair for pair in self.graph) for name in self.names]
+            self.promises = [str(rng.choice(kinds)) if joined else "any" for joined in by_k]
         self.groups = int(rng.choice([4, 16]))
         self.flush: Any = str(rng.choice(["adaptive-global", "state-spill", "hash-merge"]))
         self.tuning = bd.Tuning(
@@ -134,7 +138,7 @@ class Story:
         punctuation: Any = bd.RangePunctuation("p", "upto") if kind == "range" else None
         arrival: Any = kind if kind in ("clustered", "ordered", "descending") else "any"
         return bd.Stream(
-            name, "k" if self.graph == ONE_KEY else None, time="t", window=window,
+            name, "k" if self.graph == ONE_KEY or kind != "any" else None, time="t", window=window,
             lateness=f"{rng.choice([0, 5, 15])} us", unique=kind.startswith("unique"), arrival=arrival,
             punctuation="p" if kind.endswith("punctuated") else punctuation,
             idle_after=f"{rng.choice([2, 5])} seconds" if self.idles and rng.random() < 0.6 else None,

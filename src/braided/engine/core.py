@@ -15,7 +15,7 @@ from braided.engine.calibration import machine_costs
 from braided.engine.features import Arrivals, ClosedHidden, Feature, Features, Make, Undo, features_of
 from braided.engine.fields import remember_fields
 from braided.engine.intake import Counters, Intake, plain_schema
-from braided.engine.operators.layout import layout_of, output_of
+from braided.engine.operators.layout import key_format_of, layout_of, output_of
 from braided.engine.operators.results import Results
 from braided.engine.operators.tree import Tree
 from braided.engine.sides.side import BOTTOMLESS_US, Rows
@@ -73,7 +73,8 @@ class Core:
             if layout is not None and self.streams[i] is None and self.joins(i):
                 keys = self.tree.above(layout.stream.name).keys
                 assert keys is not None
-                self.streams[i] = Intake(self.query, layout, keys)
+                promised = self.query.promised(layout.stream)
+                self.streams[i] = Intake(self.query, layout, keys, key_format_of(promised, known))
 
     def remember(self) -> list[Undo]:
         """Return what goes back to what is known now, and so forgets schemas learned from here on."""

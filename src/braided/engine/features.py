@@ -1,9 +1,9 @@
 """Features: parts of an engine that a query may do without, all behind one protocol.
 
-A feature is one folder with a `feature.py`: count windows, the memory budget (spill), promises, overload. The
-engine knows none of them by name. It calls the hooks below, per batch and operator, never per row, in the
-order in which `_HOMES` lists the features; a hook that a feature does not override is never called, so a
-query without features pays nothing for them.
+A feature is one folder with a `feature.py`: count windows, the memory budget (spill), promises (about one
+key, or one of several), overload. The engine knows none of them by name. It calls the hooks below, per batch
+and operator, never per row, in the order in which `_HOMES` lists the features; a hook that a feature does not
+override is never called, so a query without features pays nothing for them.
 
 A batch goes through the hooks like this, and what a feature changes from `enter` on it takes back in `undo`:
 
@@ -190,12 +190,20 @@ class Feature:
 
 Make: TypeAlias = Callable[[Host], Feature]
 
+
+def _of_one_of_several_keys(query: JoinQuery, site: Site) -> bool:
+    """Whether there are promises about one of several keys, and all operators are here."""
+    whole = site.subplan is None or (site.subplan.node == query.tree and not site.subplan.handed)
+    return query.promises and not query.one_key and whole
+
+
 # promises before spill: keys are closed before rows on disk are looked through for them
-_HOMES: tuple[tuple[str, str, Callable[[JoinQuery, Site], bool]], ...] = (
-    ("count_windows", "CountWindows", lambda query, _: query.counts),
-    ("promises", "Promises", lambda query, _: query.promises),
-    ("spill", "Spilling", lambda query, _: query.memory is not None),
-    ("overload", "Overloading", lambda query, site: query.overload is not None or bool(site.state_windows)),
+_HOMES: tuple[tuple[str, str, str, Callable[[JoinQuery, Site], bool]], ...] = (
+    ("count_windows", "feature", "CountWindows", lambda query, _: query.counts),
+    ("promises", "feature", "Promises", lambda query, _: query.promises and query.one_key),
+    ("promises", "several_keys", "SeveralKeys", _of_one_of_several_keys),
+    ("spill", "feature", "Spilling", lambda query, _: query.memory is not None),
+    ("overload", "feature", "Overloading", lambda query, site: bool(query.overload or site.state_windows)),
 )
 
 
@@ -227,8 +235,8 @@ class Features:
 def features_of(host: Host, given: Mapping[str, Make]) -> Features:
     """The features that a query has; `given` makes some of them in another way."""
     return Features(
-        (given[name] if name in given else _class(name, kind))(host)
-        for name, kind, wanted in _HOMES
+        (given[name] if name in given else _class(name, module, kind))(host)
+        for name, module, kind, wanted in _HOMES
         if name in given or wanted(host.query, host.site)
     )
 
@@ -236,14 +244,14 @@ def features_of(host: Host, given: Mapping[str, Make]) -> Features:
 def outlasting(host: Host, features: Features, state: EngineState) -> Features:
     """The same, with those that a saved state still needs."""
     needed: list[Feature] = []
-    for name, kind, _ in _HOMES:
+    for name, module, kind, _ in _HOMES:
         if (feature := features.get(name)) is not None:
             needed.append(feature)
-        elif state.feature(name) and (made := _class(name, kind)).outlasts(state):
+        elif state.feature(name) and (made := _class(name, module, kind)).outlasts(state):
             needed.append(made(host))
     return Features(needed)
 
 
-def _class(name: str, kind: str) -> type[Feature]:
-    made: type[Feature] = getattr(importlib.import_module(f"braided.engine.{name}.feature"), kind)
+def _class(name: str, module: str, kind: str) -> type[Feature]:
+    made: type[Feature] = getattr(importlib.import_module(f"braided.engine.{name}.{module}"), kind)
     return made

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from braided.engine.operators.layout import Layout
 from braided.engine.sides import times
-from braided.engine.sides.keys import KeyFormat, Keys, key_format, valid_keys
+from braided.engine.sides.keys import KeyFormat, Keys, key_format, keys_in, valid_keys
 from braided.engine.sides.payload import owned
 from braided.engine.sides.side import Rows
 from braided.engine.sides.storable import from_storable, no_rows, to_storable
@@ -50,6 +50,7 @@ class Arrival:
     punctuated: Keys | None = None  # keys that punctuations close
     upto: int | None = None  # the hash of the key up to which they close all
     violations: int = 0  # rows that broke a promise, left out
+    told: Keys | None = None  # keys of its rows here and at other engines, each once
     keys: Keys | None = None  # of its rows, each once, where streams promise something
     copied_rows: int = 0  # at the end of its rows, which another engine counts
     total_rows: int | None = None  # of the stream in this batch, at all engines together
@@ -111,25 +112,29 @@ class Incoming:
     Of the rows the stored columns are enough, of punctuations the columns that say what they close. `counted`
     are fields of an `Arrival` as the sender counted them, so that the sums over all engines of a join are
     right; without it the rows are all that the stream brought. The last `copies` of them went to several
-    engines, and another one counts them.
+    engines, and another one counts them. `told` has the columns that the stream promises something about, of
+    rows that may have gone to other engines.
     """
 
     rows: pa.RecordBatch | None
     punctuations: pa.RecordBatch | None = None
     counted: Mapping[str, Any] = field(default_factory=dict)
     copies: int = 0
+    told: pa.RecordBatch | None = None
 
 
 class Intake:
     """Reads the batches of one stream."""
 
-    def __init__(self, query: JoinQuery, layout: Layout, keys: KeyFormat) -> None:
+    def __init__(self, query: JoinQuery, layout: Layout, keys: KeyFormat, promised: KeyFormat) -> None:
+        """`keys` are those of its operator, `promised` those that its promises are about, if it has any."""
         self.layout, self._keys, self._windowed = layout, keys, query.windowed
+        self._promised = promised
         per = window.per if (window := layout.stream.count_window) else None
         self._keeps_null_keys = per == "stream"
         self._needs_checks = (per == "key" or query.promises) and not keys.exact
         self._needs_values = query.emit_punctuations and not keys.exact
-        _check_range(layout, keys)
+        _check_range(layout, self._promised)
 
     def read(self, part: pa.RecordBatch | Incoming, watermark_us: int, *, borrow: bool) -> Arrival:
         """Judge and convert one part of a batch; with `borrow` its buffers are not copied."""
@@ -142,26 +147,34 @@ class Intake:
         else:
             own = part.rows.num_rows - part.copies
             judged = self._judge(part.rows, watermark_us, own, borrow=borrow)
-        return replace(judged, **{**self._closing(part.punctuations), **part.counted})
+        return replace(judged, **{**self._closing(part.punctuations), **part.counted}, told=self._told(part))
+
+    def _told(self, part: Incoming) -> Keys | None:
+        if part.told is None:
+            return None
+        keys = keys_in(self._promised, [part.told.column(c) for c in self.layout.promised])
+        return keys.pick(keys.first_ones())
 
     def _closing(self, punctuations: pa.RecordBatch | None) -> dict[str, Any]:
         """Read what punctuations close, as fields of an `Arrival`."""
-        if punctuations is None or not punctuations.num_rows:
+        upto, keys = self.layout.stream.upto, self._promised
+        names = self.layout.promised if upto is None else (upto,)
+        if punctuations is None or not punctuations.num_rows or not keys.types:
             return {}
-        upto = self.layout.stream.upto
-        names = self.layout.key if upto is None else (upto,)
         columns = [to_storable(punctuations.column(name)) for name in names]
         if (valid := valid_keys(columns)) is not None:
             columns = [column.filter(pa.array(valid)) for column in columns]
-        hashes = self._keys.hashes(columns, len(columns[0]))
         if upto is not None:
-            largest = self._keys.largest(hashes) if len(hashes) else None
+            hashes = keys.hashes(columns, len(columns[0]))
+            largest = keys.largest(hashes) if len(hashes) else None
             return {"punctuations": punctuations.num_rows, "upto": largest}
-        keys = Keys(hashes, self._checks(columns), self._values(columns))
-        return {"punctuations": punctuations.num_rows, "punctuated": keys}
+        closed = replace(keys_in(keys, columns), values=self._values(columns))
+        return {"punctuations": punctuations.num_rows, "punctuated": closed}
 
     def keys_of(self, rows: Rows) -> Keys:
-        """The keys of rows."""
+        """The keys of rows that promises are about."""
+        if self.layout.promised != self.layout.key:
+            return keys_in(self._promised, [rows.batch.column(c) for c in self.layout.promised])
         return Keys(rows.hashes, rows.checks, self._values([rows.batch.column(k) for k in self.layout.keys]))
 
     def _checks(self, columns: list[pa.Array]) -> Int64s | None:
@@ -271,12 +284,12 @@ def _check_range(layout: Layout, keys: KeyFormat) -> None:
     if stream.upto is None:
         return
     if not keys.ordered:
-        type_ = schema.field(layout.key[0]).type
+        type_ = schema.field(layout.promised[0]).type
         raise InvalidType(
             f"stream {stream.name!r}: a RangePunctuation needs a key of numbers, dates or times; key column "
-            f"{layout.key[0]!r} has type {type_}; close keys one by one with punctuation={stream.flag!r}"
+            f"{layout.promised[0]!r} has type {type_}; close keys one by one with punctuation={stream.flag!r}"
         )
-    key_format([[(f"{stream.name}.{c}", schema.field(c).type) for c in (layout.key[0], stream.upto)]])
+    key_format([[(f"{stream.name}.{c}", schema.field(c).type) for c in (layout.promised[0], stream.upto)]])
 
 
 def as_batch(stream: Stream, data: Any, known: pa.Schema | None) -> pa.RecordBatch:

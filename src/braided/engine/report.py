@@ -100,7 +100,7 @@ def _of_stream(engine: Engine, i: int, name: str) -> dict[str, Any]:
 
 def _of_intermediate(side: SideState) -> dict[str, Any]:
     expired_rows = side.forgotten[Reason.EXPIRE] + side.forgotten[Reason.SHED]
-    return {"live_rows": side.rows, "live_bytes": side.nbytes, "expired_rows": expired_rows}
+    return {"live_rows": side.live_rows, "live_bytes": side.nbytes, "expired_rows": expired_rows}
 
 
 def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:

@@ -22,6 +22,7 @@ from braided.engine.sides.storable import to_storable
 from braided.policies import queues as policy
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
+from braided.query.join_graph import JoinGraph
 from braided.query.join_query import JoinQuery
 from braided.query.scheduling import Scheduling
 from braided.query.stream import Stream
@@ -60,7 +61,9 @@ def _seen(query: JoinQuery, queues: Queues, scheduling: Scheduling) -> _Seen | N
     by_value = scheduling.tuples == "value" and any(s.punctuation is not None for s in streams)
     overtakes = [by_value and policy.may_overtake(query, s) for s in streams]
     clustered = [scheduling.streams == "priority" and policy.stays_in_cluster(s) for s in streams]
-    return _Seen(queues, overtakes, clustered) if any((*overtakes, *clustered)) else None
+    if not query.one_key or not any((*overtakes, *clustered)):
+        return None
+    return _Seen(query.graph, queues, overtakes, clustered)
 
 
 class _Seen:
@@ -69,12 +72,14 @@ class _Seen:
     Keys are numbered; the last number stands for a key with a null, which nothing closes.
     """
 
-    def __init__(self, queues: Queues, overtakes: list[bool], clustered: list[bool]) -> None:
+    def __init__(
+        self, graph: JoinGraph, queues: Queues, overtakes: list[bool], clustered: list[bool]
+    ) -> None:
         self._overtakes, self._clustered = overtakes, clustered
         self._others = [[j for j in range(len(queues)) if j != i] for i in range(len(queues))]
         self._flags = [_flags(stream, batch) for stream, batch in queues]
         self._closes = [flags & closes(*queue) for flags, queue in zip(self._flags, queues, strict=True)]
-        self._codes, self._upto, self._keys = _numbered(queues)
+        self._codes, self._upto, self._keys = _numbered(graph, queues)
         self._brought = np.zeros((len(queues), self._keys + 1), np.bool_)
         self._closed = np.zeros_like(self._brought)
 
@@ -111,15 +116,11 @@ def _flags(stream: Stream, batch: pa.RecordBatch) -> Bools:
     return np.asarray(batch.column(stream.flag).fill_null(False))
 
 
-def _numbered(queues: Queues) -> tuple[list[Int64s], list[Int64s | None], int]:
+def _numbered(graph: JoinGraph, queues: Queues) -> tuple[list[Int64s], list[Int64s | None], int]:
     """Number each row's key, and the key it closes up to; in the order of keys, if there is one."""
-    keys = key_format(
-        [
-            [(f"{s.name}.{s.key_columns[i]}", b.schema.field(s.key_columns[i]).type) for s, b in queues]
-            for i in range(len(queues[0][0].key_columns))
-        ]
-    )
-    named = [(s.key_columns, b) for s, b in queues]
+    named = [(tuple(graph.source(a, s.name)[1] for a in graph.attributes), b) for s, b in queues]
+    places = range(len(graph.attributes))
+    keys = key_format([[(names[i], b.schema.field(names[i]).type) for names, b in named] for i in places])
     named += [((s.upto,), b) for s, b in queues if s.upto is not None]
     columns = [[to_storable(b.column(name)) for name in names] for names, b in named]
     hashes = [keys.hashes(c, len(c[0])) for c in columns]

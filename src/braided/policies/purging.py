@@ -22,3 +22,15 @@ def due(tuning: Tuning, closures: int, *, idle: bool, parts: int = 1) -> bool:
     If the join is spread over several parts, each sees its part of the closures.
     """
     return closures > 0 and (idle or closures * parts >= every(tuning))
+
+
+def worth_a_sweep(
+    tuning: Tuning, closures: int, *, idle: bool, stored: int, kept: int, parts: int = 1
+) -> bool:
+    """Return whether to look through all stored rows, as promises about one of several keys need.
+
+    `closures` counts rows that came, too. In batches it is worth it once that many, or rows that were made of
+    them, are a quarter of what the last sweep left: so the work is in proportion to what comes.
+    """
+    grown = every(tuning) == 1 or 4 * max(closures, stored - kept) >= kept
+    return due(tuning, closures, idle=idle, parts=parts) and (idle or grown)

@@ -39,16 +39,20 @@ def check(query: JoinQuery) -> None:
             raise InvalidValue(sentence, stream=stream.name, option=option, position=tuple(position) or None)
 
 
-def streaming_problems(query: JoinQuery) -> Iterator[InvalidValue]:
-    """Yield what streams lack to run on Spark, where they never end; at most one problem for each."""
+def streaming_problems(query: JoinQuery, *, staged: bool = False) -> Iterator[InvalidValue]:
+    """Yield what streams lack to run on Spark, where they never end; at most one problem for each.
+
+    What they promise about one of several keys is not used in stages.
+    """
+    promises = query.promises and (query.one_key or not staged)
     for stream in query.streams:
-        for option, sentence in _streaming(query, stream):
+        for option, sentence in _streaming(query, stream, promises=promises):
             yield InvalidValue.of(stream.name, option, sentence)
             break
 
 
-def _streaming(query: JoinQuery, stream: Stream) -> Problems:
-    if stream.window is None and (stream.punctuation is None or not query.promises):
+def _streaming(query: JoinQuery, stream: Stream, *, promises: bool) -> Problems:
+    if stream.window is None and (stream.punctuation is None or not promises):
         remedy = f"give one, or write window={UNBOUNDED!r} if that is meant"
         yield "window", f"a streaming join needs a window, or its state grows forever; {remedy}"
     if stream.lateness is None and query.windowed:
@@ -62,6 +66,7 @@ def _streaming(query: JoinQuery, stream: Stream) -> Problems:
 def _key(query: JoinQuery, stream: Stream) -> Problems:
     first = query.streams[0]
     if query.on is not None:
+        yield from _promised_key(query, stream)
         return
     if query.keyless:
         if query.where is None:
@@ -73,9 +78,26 @@ def _key(query: JoinQuery, stream: Stream) -> Problems:
         yield "key", f"{differ}; all streams need the same number of key columns"
 
 
+def _promised_key(query: JoinQuery, stream: Stream) -> Problems:
+    """Check that promises of a join with `on` are about columns that it joins, one for each attribute."""
+    if not stream.promises or query.counts:
+        return
+    joined = query.graph.columns(stream.name)
+    named = " or ".join(map(repr, joined))
+    if stream.key is None:
+        remedy = f"say which they are about: key={named}"
+        yield "key", f"it promises something of its keys, and `on` joins it by several columns; {remedy}"
+    for column in stream.key_columns:
+        if column not in joined:
+            why = f"promises are about columns that `on` joins, and key={column!r} is none of them"
+            yield "key", f"{why}; use {named}"
+    if len(query.promised(stream)) < len(stream.key_columns):
+        yield "key", f"columns of key={stream.key!r} must be equal by `on`; name one of them"
+
+
 def _columns(stream: Stream) -> str:
     names = stream.key_columns
-    return f"{len(names)} key column{'s' if len(names) > 1 else ''} ({', '.join(names)})"
+    return f"{len(names)} key column{'s' if len(names) > 1 else ''} ({', '.join(names) or 'none'})"
 
 
 def _stream(query: JoinQuery, stream: Stream) -> Problems:
@@ -95,7 +117,7 @@ def _stream(query: JoinQuery, stream: Stream) -> Problems:
     if stream.counts_keys and query.on is not None and (stream.key or joined) != joined:
         differ = f"its window counts rows by {stream.key!r}, but `on` joins it by {joined!r}"
         yield "key", f"{differ}; leave key out to count by these"
-    if stream.upto is not None and len(stream.key_columns) > 1:
+    if stream.upto is not None and len(stream.key_columns) != 1:
         yield "punctuation", f"a RangePunctuation needs a key of one column; it has {_columns(stream)}"
 
 
@@ -164,7 +186,10 @@ def _whole(query: JoinQuery) -> Problems:
         yield "memory", f"memory keeps results exact and overload does not; {remedy}"
     if query.memory and query.keyless:
         yield "memory", "memory needs a key: rows go to disk by slices of keys; give the streams one"
-    if query.emit_punctuations and not query.promises:
+    if query.memory and query.promises and not query.one_key:
+        remedy = "leave memory out, or let streams promise nothing (unique, arrival, punctuation)"
+        yield "memory", f"memory does not go with promises about one of several keys yet; {remedy}"
+    if query.emit_punctuations and (query.on is not None or not query.promises):
         promise = "a stream that is unique, punctuated, clustered or ordered"
         needs = f"{promise}, one key that all streams have and no window that counts rows"
         why = "nothing else tells when a key is complete"

@@ -20,11 +20,12 @@ is compared once a combination is found.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from braided.query.errors import InvalidType, InvalidValue, about, require_stream, shown
 from braided.query.plan_tree import Plan, label, leaves, operators
+from braided.query.stream import Stream
 
 ColumnName: TypeAlias = tuple[str, str]  # stream, column
 Attribute: TypeAlias = tuple[ColumnName, ...]  # columns that are equal in every result, in order
@@ -92,6 +93,13 @@ class JoinGraph:
     def columns(self, stream: str) -> tuple[str, ...]:
         """Return the columns of a stream that must be equal to others."""
         return tuple(c for attribute in self.attributes for s, c in attribute if s == stream)
+
+    def with_promised_key(self, stream: Stream) -> Stream:
+        """Return a stream that promises something of the one attribute it has with its column as the key."""
+        joined = [self.source(a, stream.name)[1] for a in self.attributes if self.has(a, stream.name)]
+        if stream.key is not None or not stream.promises or len(joined) != 1:
+            return stream
+        return replace(stream, key=joined)
 
     def has(self, attribute: Attribute, node: Plan) -> bool:
         """Return whether a stream below a node has a column of an attribute."""

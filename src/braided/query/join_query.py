@@ -17,7 +17,7 @@ from braided.query.errors import about
 from braided.query.explain.diagram import mermaid
 from braided.query.explain.expected_state import expected_state
 from braided.query.explain.text import explain
-from braided.query.join_graph import JoinGraph, attributes, column_name, read_on
+from braided.query.join_graph import Attribute, JoinGraph, attributes, column_name, read_on
 from braided.query.layout import explain_layout
 from braided.query.meaning import PARTS, difference
 from braided.query.memory import Memory
@@ -43,8 +43,9 @@ class JoinQuery(Value):
     A result is a combination of one row of each stream with equal, non-null keys, inside every
     window and `within` bound, for which `where` is true. `select` maps output names to
     `stream.column`; without it all columns come out as `<stream>_<column>`. With `on` the streams' own
-    keys join nothing. `plan` is a tree of operators; it never changes the result. With `emit_punctuations`
-    a row in which the output column `punctuation` is true says that no more results with its key will come.
+    keys join nothing; they say what promises are about. `plan` is a tree of operators; it never changes the
+    result. With `emit_punctuations` a row in which the output column `punctuation` is true says that no more
+    results with its key will come.
     """
 
     streams: Sequence[Stream]
@@ -64,6 +65,8 @@ class JoinQuery(Value):
         for option, read in _BY_NAMES.items():
             with about(option):
                 object.__setattr__(self, option, read(getattr(self, option), self.names))
+        if self.on is not None:
+            object.__setattr__(self, "streams", tuple(map(self.graph.with_promised_key, self.streams)))
         check(self)
 
     @functools.cached_property
@@ -122,11 +125,31 @@ class JoinQuery(Value):
     def promises(self) -> bool:
         """Whether what streams promise of rows to come is used, to forget others early.
 
-        It is about one key that all streams have; and rows that count for a window must not go before their
-        time.
+        It is about columns that join; and rows that count for a window must not go before their time.
         """
-        usable = self.on is None and not self.keyless and not self.counts
-        return usable and any(s.promises for s in self.streams)
+        return not self.keyless and not self.counts and any(s.promises for s in self.streams)
+
+    def promised(self, stream: Stream) -> tuple[Attribute, ...]:
+        """Return the attributes that a stream's promises are about, in the order of the graph's."""
+        columns = {(stream.name, column) for column in stream.key_columns}
+        return tuple(a for a in self.graph.attributes if stream.promises and columns.intersection(a))
+
+    @functools.cached_property
+    def one_key(self) -> bool:
+        """Whether all streams have one key, and all promises are about the whole of it.
+
+        Of a stream with two columns that must be equal it is the first.
+        """
+        graph = self.graph
+        if self.on is None or graph.key(self.names) != graph.attributes:
+            return self.on is None
+        firsts = {s: {graph.source(a, s.name)[1] for a in graph.attributes} for s in self.streams}
+        return all(set(s.key_columns) == columns for s, columns in firsts.items() if s.promises)
+
+    @property
+    def one_stage(self) -> bool:
+        """Whether something of the query needs all operators in one place: budgets, promises of any key."""
+        return bool(self.overload or self.memory or (self.promises and not self.one_key))
 
     @property
     def windowed(self) -> bool:

@@ -53,6 +53,10 @@ class Dimension:
         """Whether rows of a stream know their coordinate; else they go to every one."""
         return stream == self.stream or any(name == stream for a in self.key for name, _ in a)
 
+    def given_by(self, attributes: Sequence[Attribute]) -> bool:
+        """Whether values of some attributes alone give the coordinate."""
+        return bool(self.key) and set(self.key) <= set(attributes)
+
     def columns(self, stream: str) -> tuple[str, ...]:
         """The columns of a stream that give the coordinate: one for each attribute, for they are equal."""
         return tuple(next(c for s, c in attribute if s == stream) for attribute in self.key)
@@ -100,11 +104,22 @@ class Layout:
         pairs = zip(self.dimensions, self.shares, strict=True)
         return math.prod(share for dimension, share in pairs if not dimension.known_to(stream))
 
-    def offsets(self, stream: str) -> tuple[int, ...]:
-        """What to add to the cell of a stream's row with all unknown coordinates 0; 0 comes first."""
+    def tells(self, stream: str, promised: Sequence[Attribute]) -> bool:
+        """Whether rows of a stream are spread by more than what it promises something about.
+
+        Cells that get none of its rows with a value must then be told that there are such.
+        """
+        pairs = zip(self.dimensions, self.shares, strict=True)
+        return any(share > 1 and d.known_to(stream) and not d.given_by(promised) for d, share in pairs)
+
+    def offsets(self, stream: str, closing: Sequence[Attribute] | None = None) -> tuple[int, ...]:
+        """What to add to the cell of a stream's row with all unknown coordinates 0; 0 comes first.
+
+        Of what closes values of some attributes only these are known.
+        """
         offsets = [0]
         for dimension, share, stride in zip(self.dimensions, self.shares, self.strides, strict=True):
-            if not dimension.known_to(stream):
+            if not (dimension.known_to(stream) if closing is None else dimension.given_by(closing)):
                 offsets = [offset + stride * i for i in range(share) for offset in offsets]
         return tuple(sorted(offsets))
 
@@ -172,7 +187,7 @@ def explain_layout(
     if len(layout.dimensions) == 1 and buckets is None:
         return
     staged, _ = in_stages(query, layout, rates)
-    yield from layout_lines(query, layout, staged and not (query.overload or query.memory), rates)
+    yield from layout_lines(query, layout, staged and not query.one_stage, rates)
 
 
 def layout_lines(
@@ -181,9 +196,12 @@ def layout_lines(
     """Say where rows go by a layout, or that they go through stages, and why."""
     cheaper, reason = in_stages(query, layout, rates)
     if staged != cheaper:
-        reason += "; a budget needs it" if query.overload or query.memory else "; it was asked for"
+        needs = "a budget needs it" if query.overload or query.memory else "promises need it"
+        reason += f"; {needs if query.one_stage and not staged else 'it was asked for'}"
     yield f"on Spark: {'stages' if staged else 'a grid'} ({reason})"
     if staged:
+        if query.promises and not query.one_key:
+            yield "  what streams promise is not used in stages"
         return
     pairs = zip(layout.shares, layout.dimensions, strict=True)
     spread = " x ".join(f"{share} by {dimension}" for share, dimension in pairs if share > 1)

@@ -84,7 +84,7 @@ def plan_of(asked: Asked) -> JoinPlan:
     spark, streaming = asked.spark, asked.streaming
     if streaming:
         check_session(spark)
-        for wrong in streaming_problems(query):
+        for wrong in streaming_problems(query, staged=asked.layout == "stages"):
             raise wrong
     short = query.overload.state_rows if query.overload is not None else None
     if short is not None and short < buckets:
@@ -133,7 +133,7 @@ def _staged(asked: Asked, grid: Layout) -> bool:
     if asked.layout == "stages":
         return len(subplans(query.graph, query.tree)) > 1
     cheaper, reason = in_stages(query, grid, asked.rates)
-    if asked.layout == "auto" and cheaper and not (query.overload or query.memory):
+    if asked.layout == "auto" and cheaper and not query.one_stage:
         _log.info("join in stages: %s", reason)
         return True
     copies = grid.sent(dict.fromkeys(query.names, 1.0)) / len(query.names)

@@ -277,20 +277,27 @@ def test_a_key_is_forgotten_when_all_streams_are_closed_for_it() -> None:
 @pytest.mark.parametrize("seed", seeds(2))
 def test_oracle_promises_that_cannot_be_used_do_no_harm(seed: int) -> None:
     counted, tables = workload(seed, ("unique", "punctuated"), stream={"window": bd.CountWindow(2)})
-    streams = [promised_stream("s0", "unique"), promised_stream("s1", "punctuated")]
-    graph = bd.JoinQuery(streams, on=[("s0.k", "s1.k")])
+    streams = [promised_stream("s0", "unique", key=None), promised_stream("s1", "punctuated", key=None)]
+    keyless = bd.JoinQuery(streams, where="s0.k = s1.k")
     assert "What streams promise is not used, because windows count rows." in counted.explain()
-    assert "not used, because streams have no key in common" in graph.explain()
+    assert "not used, because streams have no key." in keyless.explain()
     data = {n: data_of(t) for n, t in tables.items()}
-    for query in (counted, graph):
+    for query in (counted, keyless):
         found = bd.run_local(query, tables, batch_rows=5)
         assert_same_bag(found, bd.run_local(plainly(query), data))
         assert found.num_rows
+    ends = pa.table({"k": pa.array([1, None], pa.int64()), "p": [False, True]})  # it failed without a key
+    live = bd.LocalJoin(bd.JoinQuery([bd.Stream("a", punctuation="p"), bd.Stream("b")], where="a.k = b.k"))
+    assert live.push({"a": ends, "b": pa.table({"k": [1]})}).num_rows == 1
+    assert live.stats().streams["a"].punctuations == 1
 
 
 def test_mistakes_about_punctuations_are_named() -> None:
     with pytest.raises(bd.BraidedError, match="punctuation column 'k' is its key or time"):
         bd.Stream("a", "k", punctuation="k")
+    with pytest.raises(bd.BraidedError, match="RangePunctuation needs a key of one column; it has 0"):
+        range_only = bd.Stream("a", punctuation=bd.RangePunctuation("p", "k"))
+        bd.JoinQuery([range_only, bd.Stream("b")], where="a.k = b.k")
     with pytest.raises(bd.BraidedError, match="RangePunctuation needs a key of one column"):
         bd.JoinQuery(
             [

@@ -27,7 +27,8 @@ from braided.query.stream import Stream
 class Layout:
     """The stored columns of one stream, and where its key and time are among them.
 
-    `key` are the columns that its operator is keyed by, `joined` all that must be equal to others.
+    `key` are the columns that its operator is keyed by, `joined` all that must be equal to others, and
+    `promised` those that its promises are about.
     """
 
     stream: Stream
@@ -35,6 +36,7 @@ class Layout:
     columns: tuple[str, ...]
     key: tuple[str, ...]
     joined: tuple[str, ...]
+    promised: tuple[str, ...]
 
     @functools.cached_property
     def stored_schema(self) -> pa.Schema:
@@ -89,7 +91,7 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
             )
     operator = next(node for node in operators(query.tree) if stream.name in node)
     key = tuple(query.graph.source(a, stream.name)[1] for a in query.graph.key(operator))
-    return Layout(stream, schema, columns, key, joined)
+    return Layout(stream, schema, columns, key, joined, _promised_columns(query, stream) or key)
 
 
 def key_format_of(attributes: Iterable[Attribute], layouts: Iterable[Layout]) -> KeyFormat:
@@ -124,6 +126,12 @@ def output_of(query: JoinQuery, layouts: tuple[Layout, ...]) -> Output:
             )
         taken[name] = f"{stream}.{column}"
     return Output(pa.schema(fields), {name: (s, c) for name, s, c in wanted}, time_type is not None)
+
+
+def _promised_columns(query: JoinQuery, stream: Stream) -> tuple[str, ...]:
+    """The columns that a stream's promises are about, in the order of the attributes that they belong to."""
+    columns = [(stream.name, column) for column in stream.key_columns]
+    return tuple(c for a in query.promised(stream) for name, c in columns if (name, c) in a)
 
 
 def _used_columns(query: JoinQuery, stream: Stream) -> Mapping[str, str]:

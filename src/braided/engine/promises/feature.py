@@ -1,5 +1,7 @@
 """Promises: what streams have said is not to come, and the rows that may be forgotten for it.
 
+All promises here are about one key that all streams have; `several_keys` has those about one of several.
+
 A stream is *closed* for a key if no row of it with that key is to come. Let every stored row owe nothing: it
 has been joined with all rows that came before it. Then row x of stream i with key k may go if
 
@@ -48,7 +50,7 @@ from braided.policies.arrays import Bools, Int64s
 from braided.query.plan_tree import Plan, leaves
 
 Ranges = list[tuple[int, int]]
-_KEYS = "promises/keys"  # the part with closed keys
+KEYS = "promises/keys"  # the part with closed keys
 _SAVED = ("scanned", "announced", "moves", "announcements")
 
 
@@ -86,7 +88,7 @@ class Promises(Feature):
         if self.ledger is None:
             return arrivals
         return [
-            self._within_reach(self.ledger.check(i, arrival, intake)) if arrival and intake else arrival
+            within_reach(self.host, self.ledger.check(i, arrival, intake)) if arrival and intake else arrival
             for i, (arrival, intake) in enumerate(zip(arrivals, self.host.streams, strict=True))
         ]
 
@@ -152,14 +154,14 @@ class Promises(Feature):
         put_keys(arrays, "later", self._later)
         put_keys(arrays, "hidden", self._hidden)
         state.put_feature(self.name, numbers)
-        put_arrays(state, _KEYS, arrays)
+        put_arrays(state, KEYS, arrays)
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on from what was saved."""
         numbers = state.feature(self.name)
         if self.ledger is None or not numbers:
             return
-        arrays = get_arrays(state, _KEYS)
+        arrays = get_arrays(state, KEYS)
         self.ledger.load(numbers, arrays)
         load_fields(self, _SAVED, numbers)
         parts = [self.ledger.get_keys(arrays, name) for name in ("now", "later", "hidden")]
@@ -173,13 +175,6 @@ class Promises(Feature):
                 of_stream["closed_keys"] = self.ledger.closed[i].count
 
     # parts of the above
-
-    def _within_reach(self, arrival: Arrival) -> Arrival:
-        """Leave out rows that are too old or too new for the results that are found here."""
-        if self.host.site.owns is None or not len(arrival.rows):
-            return arrival
-        (since_us, until_us), times = self.host.site.owns, arrival.rows.times
-        return arrival.pick((times >= since_us) & (times - self.host.query.bounds.span_us < until_us))
 
     def _close(self, ledger: Ledger, arrivals: Arrivals) -> tuple[list[Keys], list[Keys]]:
         """What a batch closes: keys to settle now, and later."""
@@ -285,6 +280,14 @@ class Promises(Feature):
         return gone
 
 
+def within_reach(host: Host, arrival: Arrival) -> Arrival:
+    """Leave out rows that are too old or too new for the results that are found here."""
+    if host.site.owns is None or not len(arrival.rows):
+        return arrival
+    (since_us, until_us), times = host.site.owns, arrival.rows.times
+    return arrival.pick((times >= since_us) & (times - host.query.bounds.span_us < until_us))
+
+
 def _each_once(parts: list[Keys]) -> Keys:
     """Lists of keys put together; there is at least one."""
     keys = concat_keys(parts)
@@ -315,7 +318,12 @@ def holds(side: SideState, keys: Keys) -> Bools:
 def purge(side: SideState, keys: Keys) -> int:
     """Forget all rows of some keys, each given once; how many."""
     out = np.empty(side.live_rows, np.int64)
-    purged = side.forget(out[: closing.rows_of(*_by_key(side), *keys.words, out)], Reason.PURGE)
+    return forget(side, out[: closing.rows_of(*_by_key(side), *keys.words, out)])
+
+
+def forget(side: SideState, positions: Int64s) -> int:
+    """Forget rows, each given once; how many."""
+    purged = side.forget(positions, Reason.PURGE)
     if 2 * side.gone_rows > side.rows:
         side.leave_out_gone(entirely=False)
         side.give_back()

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from braided.engine.intake import Arrival, Intake
-from braided.engine.promises.closed_keys import ClosedKeys
+from braided.engine.promises.closed_keys import NO_RANK, NO_RANK_ABOVE, ClosedKeys
 from braided.engine.sides.keys import KeyFormat, Keys, concat_keys
-from braided.engine.sides.side import Rows
 from braided.engine.watermark import NONE_US
 from braided.policies.arrays import Bools, Int64s
 from braided.query.bounds import INFINITE_US
@@ -26,6 +26,7 @@ from braided.query.join_query import JoinQuery
 from braided.query.stream import Stream
 
 _MOST_DONE = _MOST_ANNOUNCED = 1 << 16
+_NO_RANGES = NO_RANK, NO_RANK_ABOVE
 _NO_KEYS = Keys(np.empty(0, np.int64))
 
 
@@ -56,6 +57,11 @@ class Ledger:
         """By stream, the rank up to which and from which on all keys are closed."""
         return [(c.upto, c.since) for c in self.closed]
 
+    @property
+    def closes(self) -> bool:
+        """Whether any stream is closed for any key."""
+        return any(map(len, (*self.closed, self.done))) or any(r != _NO_RANGES for r in self.ranges)
+
     def known(self, keys: KeyFormat) -> Ledger:
         """The same, with more known of the types of keys."""
         later = copy.copy(self)
@@ -65,17 +71,22 @@ class Ledger:
         return later
 
     def check(self, i: int, arrival: Arrival, intake: Intake) -> Arrival:
-        """An arrival with its keys, without rows that break a promise; or the first such row raises."""
+        """An arrival with its keys, without rows that break a promise; or the first such row raises.
+
+        Rows at other engines may have more keys.
+        """
         stream, keys = self._query.streams[i], intake.keys_of(arrival.rows)
         first = keys.first_ones()
         repeated = ~first & stream.unique
         if stream.promises and (repeated.any() or self.is_closed(i, keys.pick(first)).any()):
             broken = repeated | self.is_closed(i, keys)
             if self._query.tuning.on_violation == "raise":
-                raise _broken_promise(stream, self.closed[i], self.keys, arrival.rows, int(broken.argmax()))
+                row = int(broken.argmax())
+                hash_ = keys.hashes[row : row + 1]
+                raise _broken_promise(stream, self.closed[i], self.keys, arrival.rows.batch.slice(row), hash_)
             first &= ~broken
             arrival = arrival.pick(~broken, violations=int(broken[: arrival.own_rows].sum()))
-        return dataclasses.replace(arrival, keys=keys.pick(first))
+        return dataclasses.replace(arrival, keys=keys.pick(first) if arrival.told is None else arrival.told)
 
     def is_closed(self, i: int, keys: Keys) -> Bools:
         """Which keys a stream is closed for."""
@@ -184,13 +195,13 @@ def put_keys(arrays: dict[str, Int64s], name: str, parts: list[Keys]) -> None:
 
 
 def _broken_promise(
-    stream: Stream, closed: ClosedKeys, keys: KeyFormat, rows: Rows, row: int
+    stream: Stream, closed: ClosedKeys, keys: KeyFormat, rows: pa.RecordBatch, hash_: Int64s
 ) -> BrokenPromise:
-    """Say which promise of a stream a row breaks."""
-    values = tuple(rows.batch.column(column)[row].as_py() for column in stream.key_columns)
+    """Say which promise of a stream the first of some rows breaks; its key has this hash."""
+    values = tuple(rows.column(column)[0].as_py() for column in stream.key_columns)
     below = above = False
     if keys.ordered:
-        (rank,) = keys.ranks(rows.hashes[row : row + 1]).tolist()
+        (rank,) = keys.ranks(hash_).tolist()
         below, above = rank <= closed.upto, rank >= closed.since
     if below and stream.arrival == "ordered":
         promise = "arrival='ordered' says that no key comes below an earlier batch's"

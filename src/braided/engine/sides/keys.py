@@ -135,6 +135,12 @@ class Keys:
         return out
 
 
+def keys_in(format_: KeyFormat, columns: Sequence[pa.Array]) -> Keys:
+    """The keys of rows, given their columns."""
+    hashes = format_.hashes(columns, len(columns[0]))
+    return Keys(hashes, None if format_.exact else format_.checks(columns))
+
+
 def concat_keys(parts: list[Keys]) -> Keys:
     """Put lists of keys together; there is at least one."""
     if len(parts) == 1:

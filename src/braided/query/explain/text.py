@@ -77,13 +77,14 @@ def _stay(query: JoinQuery, stream: Stream) -> Iterator[str]:
         yield f"a row is forgotten {to_text(stay_us)} after its {stream.time}"
     if query.windowed:
         yield f"rows may come {to_text(stream.lateness_us)} out of order"
+    named = "key" if query.on is None else " and ".join(stream.key_columns)
     if stream.unique:
-        yield "keys are unique (promised)"
+        yield f"{'keys' if query.on is None else f'values of {named}'} are unique (promised)"
     if stream.arrival != "any":
-        yield f"rows come {stream.arrival} (promised)"
+        yield f"rows come {stream.arrival}{'' if query.on is None else f' by {named}'} (promised)"
     if stream.flag is not None:
-        closes = "its key" if stream.upto is None else f"all keys up to its {stream.upto}"
-        yield f"a row with {stream.flag} closes {closes}"
+        ranged = f"all {'keys' if query.on is None else f'values of {named}'} up to its {stream.upto}"
+        yield f"a row with {stream.flag} closes {f'its {named}' if stream.upto is None else ranged}"
 
 
 def _conditions(query: JoinQuery) -> Iterator[str]:
@@ -92,10 +93,22 @@ def _conditions(query: JoinQuery) -> Iterator[str]:
     if query.where is not None:
         yield f"where: {query.where}"
     if any(s.promises for s in query.streams) and not query.promises:
-        why = "windows count rows" if query.counts else "streams have no key in common"
+        why = "windows count rows" if query.counts else "streams have no key"
         yield f"What streams promise is not used, because {why}."
+    yield from _closing(query)
     if query.counts:
         yield "Results wait until the watermark has passed them, because windows count rows."
+
+
+def _closing(query: JoinQuery) -> Iterator[str]:
+    """Say which streams close the values of which columns, where there are several keys."""
+    for attribute in query.graph.attributes if query.promises and query.on is not None else ():
+        having = dict.fromkeys(name for name, _ in attribute)
+        closing = [s.name for s in query.streams if attribute in query.promised(s)]
+        silent = [name for name in having if name not in closing]
+        by = f"closed by {', '.join(closing)}" if closing else "never closed"
+        never = f", not by {', '.join(silent)}" if closing and silent else ""
+        yield f"promises: values of {' = '.join(f'{s}.{c}' for s, c in attribute)} are {by}{never}"
 
 
 def _output(query: JoinQuery) -> str:

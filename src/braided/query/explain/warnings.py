@@ -41,12 +41,24 @@ def _staying(query: JoinQuery) -> Iterator[str]:
         remedy = f"or let the streams promise when a key ends ({_PROMISES})"
         yield f"{forever}; give a window or a within bound to each, {remedy}"
     for stream in staying if query.promises else ():
+        if query.on is not None and not _closed_by_others(query, stream):
+            columns = _listed(f"{stream.name}.{c}" for c in query.graph.columns(stream.name))
+            why = f"because no other stream promises anything about {columns} alone"
+            remedy = f"give {stream.name!r} a window, or others a promise about it ({_PROMISES})"
+            yield f"stream {stream.name!r} (window={stream.window!r}): rows stay forever, {why}; {remedy}"
+            continue
         silent = _listed(repr(s.name) for s in query.streams if s is not stream and not s.promises)
         if silent:
             named = f"stream {stream.name!r} (window={stream.window!r})"
             why = f"because {silent} never says that a key ends"
             remedy = f"give {stream.name!r} a window, or {silent} a promise ({_PROMISES})"
             yield f"{named}: rows with partners stay forever, {why}; {remedy}"
+
+
+def _closed_by_others(query: JoinQuery, stream: Stream) -> bool:
+    """Return whether another stream's promises are about attributes that rows of a stream have."""
+    promised = (query.promised(other) for other in query.streams if other is not stream)
+    return any(key and all(query.graph.has(a, stream.name) for a in key) for key in promised)
 
 
 def _stream(query: JoinQuery, stream: Stream) -> Iterator[str]:

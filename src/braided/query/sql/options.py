@@ -97,6 +97,7 @@ def _emit(words: Words) -> bool:
 
 
 OPTIONS: dict[str, Callable[[Words], Any]] = {  # behind a stream's name
+    "KEY": lambda words: words.name("the column after KEY that promises are about").text,
     "WINDOW": _window,
     "TIME": lambda words: words.name("the time column after TIME").text,
     "LATENESS": lambda words: words.quoted("LATENESS", "1 minute"),

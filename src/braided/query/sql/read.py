@@ -89,13 +89,18 @@ def _using(clauses: Clauses) -> list[tuple[str, str]]:
 
 
 def _keyed(streams: Sequence[Stream], equal: Sequence[tuple[str, str]]) -> list[Stream] | None:
-    """Give the streams their keys, if every class of equal columns has one column of each stream."""
+    """Give the streams their keys, if every class of equal columns has one column of each stream.
+
+    And if none has given another one, as what it promises something about.
+    """
     texts = [text for pair in equal for text in pair]
     classes = sorted(attributes(equal), key=lambda columns: min(texts.index(f"{s}.{c}") for s, c in columns))
     names = sorted(stream.name for stream in streams)
     if not classes or any(sorted(s for s, _ in columns) != names for columns in classes):
         return None
     keys = {name: tuple(dict(columns)[name] for columns in classes) for name in names}
+    if any(stream.key not in (None, keys[stream.name]) for stream in streams):
+        return None
     return [dataclasses.replace(stream, key=keys[stream.name]) for stream in streams]
 
 

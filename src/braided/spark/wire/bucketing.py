@@ -45,6 +45,10 @@ class Bucketing:
     def _routers(self) -> list[Router]:
         return [Router(live, self._number) for live in self._plan.live]
 
+    @functools.cached_property
+    def _closing(self) -> list[Router]:
+        return [Router(live, self._number, closing=True) for live in self._plan.live]
+
     def saw(self, newest_us: int | None) -> None:
         """Note the newest time of some rows."""
         self.newest_us = latest((self.newest_us, newest_us))
@@ -64,7 +68,8 @@ class Bucketing:
         held, self._held, self._held_bytes = self._held, {}, 0
         packed: list[Packed] = []
         for (epoch, copied), rows in held.items():
-            for cells, piece in self._routes(rows[0] if len(rows) == 1 else pa.concat_batches(rows), epoch):
+            whole = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
+            for cells, piece in self._routes(self._routers, whole, epoch):
                 self._joining += 0 if copied else piece.num_rows
                 self._by_bucket[cells] += piece.num_rows
                 packed += self._rows(cells, blobs.encode(piece), copied=copied)
@@ -73,9 +78,14 @@ class Bucketing:
 
     def punctuations(self, rows: pa.RecordBatch, epoch: int = 0) -> Iterator[pa.RecordBatch]:
         """Punctuations of keys, for the buckets of these keys; those of the newest epoch count them."""
-        for cells, piece in self._routes(rows, epoch):
+        for cells, piece in self._routes(self._closing, rows, epoch):
             counts = 0 if epoch else piece.num_rows
             yield to_arrow(self._rows(cells, blobs.encode(piece), closing=True, punctuations=counts))
+
+    def tell(self, rows: pa.RecordBatch, promised: Sequence[str], epoch: int) -> Iterator[pa.RecordBatch]:
+        """Values that a stream promises something about, for all buckets that may have rows with them."""
+        for cells, piece in self._routes(self._closing, rows, epoch):
+            yield to_arrow(self._rows(cells, blobs.encode(piece.select(promised)), told=True))
 
     def to_all(self, punctuations: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Punctuations for every bucket; they are counted elsewhere."""
@@ -104,10 +114,12 @@ class Bucketing:
         counts: dict[str, Any] = self.counts
         return to_arrow([row._replace(**counts), *rest])
 
-    def _routes(self, rows: pa.RecordBatch, epoch: int) -> Iterator[tuple[list[int], pa.RecordBatch]]:
+    def _routes(
+        self, routers: Sequence[Router], rows: pa.RecordBatch, epoch: int
+    ) -> Iterator[tuple[list[int], pa.RecordBatch]]:
         """Pieces of an epoch's rows, each with the buckets that it goes to, among those of all epochs."""
         first = self._first[epoch]
-        for cells, piece in self._routers[epoch].routes(rows):
+        for cells, piece in routers[epoch].routes(rows):
             yield [first + cell for cell in cells], piece
 
     def _rows(

@@ -5,8 +5,10 @@ Every task also sends every bucket a *control row*: how many rows it saw, how ma
 before it and to all. So all buckets know the whole stream's progress, compute the same watermark, and know
 their share of a budget.
 
-A punctuation that closes a key goes to that key's bucket, one that closes a range to all of them. One with a
-null, or with a value of another column, closes nothing; it is counted all the same.
+A punctuation that closes a key goes to all buckets that may have rows with it, one that closes a range to all
+there are. One with a null, or with a value of another column, closes nothing; it is counted all the same.
+Where a stream's rows are spread by more than the key that it promises something about, these buckets are also
+told the keys of its rows (`_tell`).
 
 Between two stages
 ------------------
@@ -31,9 +33,9 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.intake import split
-from braided.engine.operators.layout import Layout
+from braided.engine.operators.layout import Layout, key_format_of
 from braided.engine.sides import times
-from braided.engine.sides.keys import valid_keys
+from braided.engine.sides.keys import keys_in, valid_keys
 from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
@@ -55,7 +57,9 @@ def pack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
         if closing.num_rows:
             yield from _closing(plan, number, closing, bucketing)
         if batch.num_rows:
-            yield from _by_epoch(plan, number, _joinable(layout, batch, bucketing), bucketing)
+            batch = _joinable(layout, batch, bucketing)
+            yield from _by_epoch(plan, number, batch, bucketing)
+            yield from _tell(plan, number, batch, bucketing)
     yield from bucketing.flush()
     if bucketing.counts["rows_in"] or punctuated:  # every bucket runs, and reports
         yield bucketing.control()
@@ -124,18 +128,33 @@ def _by_epoch(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Buc
 
 def _closing(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:
     """Punctuations, for the buckets of their keys in all epochs, or for all buckets."""
-    layout, keys, uncounted = plan.layouts[number], plan.keys, batch.num_rows
+    layout, uncounted = plan.layouts[number], batch.num_rows
     upto = layout.stream.upto
     if upto is None:
-        valid = valid_keys([to_storable(batch.column(c)) for c in layout.key])
+        valid = valid_keys([to_storable(batch.column(c)) for c in layout.promised])
         batch = batch if valid is None else batch.filter(pa.array(valid))
         uncounted -= batch.num_rows
         for at, live in enumerate(plan.live):
             yield from bucketing.punctuations(_stored(live.layouts[number], batch), at)
     elif len(column := to_storable(batch.column(upto)).drop_null()):
+        keys = key_format_of(plan.query.promised(layout.stream), plan.layouts)
         largest = int(np.argmax(keys.ranks(keys.hashes([column], len(column)))))
         yield from bucketing.to_all(pa.record_batch({upto: column.slice(largest, 1)}))
     bucketing.counts["punctuations"] += uncounted
+
+
+def _tell(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:
+    """Each key of some rows once, for the buckets that must know of it and may get none of them."""
+    stream, query = plan.layouts[number].stream, plan.query
+    if plan.staged or not query.promises or not (stream.unique or stream.arrival != "any"):
+        return
+    promised = query.promised(stream)
+    for at, live in enumerate(plan.live):
+        if live.grid.tells(stream.name, promised) and batch.num_rows:
+            layout = live.layouts[number]
+            rows = _stored(layout, batch)
+            keys = keys_in(key_format_of(promised, live.layouts), [rows.column(c) for c in layout.promised])
+            yield from bucketing.tell(rows.filter(pa.array(keys.first_ones())), layout.promised, at)
 
 
 def _stored(layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:

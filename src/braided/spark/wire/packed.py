@@ -43,7 +43,8 @@ class Packed(NamedTuple):
     buckets before this one, up to it, and in total, and how many there were before they were copied
     (`joining`). The heartbeat's tell the recorded time and the number of the run. In a query of several
     stages `leaves_us` are the newest times of all streams. A blob holds rows, or punctuations if it is
-    `closing`; if it is `copied`, another bucket counts them.
+    `closing`; if it is `copied`, another bucket counts them. If it is `told`, it holds the values that a
+    stream promises something about, of rows that may have gone to other buckets.
     """
 
     bucket: int
@@ -67,6 +68,7 @@ class Packed(NamedTuple):
     blob: Blob | None = None
     closing: bool = False
     copied: bool = False
+    told: bool = False
     leaves_us: Newest | None = None
 
 

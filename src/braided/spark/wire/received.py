@@ -109,10 +109,12 @@ class Received:
         came = any(p.rows_total or p.dropped for p in packed)
         counted = {**sums, "newest_us": self.newest_us[i], "brought": brought, "came": came}
         counted["total_rows"] = total
-        own, copies = (_rows([p for p in packed if p.copied == c and not p.closing]) for c in (False, True))
+        data = [p for p in packed if not p.closing and not p.told]
+        own, copies = (_rows([p for p in data if p.copied == copied]) for copied in (False, True))
         rows = own if copies is None else copies if own is None else pa.concat_batches([own, copies])
         closing = _rows([p for p in packed if p.closing])
-        return Incoming(rows, closing, counted, 0 if copies is None else copies.num_rows)
+        told = _rows([p for p in packed if p.told])
+        return Incoming(rows, closing, counted, 0 if copies is None else copies.num_rows, told)
 
     def _of(self, number: int) -> list[Packed]:
         """The packed rows of one of the stage's inputs."""

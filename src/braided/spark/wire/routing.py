@@ -42,9 +42,13 @@ class _Axis:
 
 
 class Router:
-    """Sends the rows of one of a stage's inputs to cells; they come as they are stored."""
+    """Sends the rows of one of a stage's inputs to cells; they come as they are stored.
 
-    def __init__(self, plan: JoinPlan, number: int) -> None:
+    If they are `closing`, they tell only what the stream promises something about: so they go to every cell
+    that may have rows with these values.
+    """
+
+    def __init__(self, plan: JoinPlan, number: int, *, closing: bool = False) -> None:
         node, self._cells = plan.inputs[number], plan.buckets
         self._offsets: tuple[int, ...] = (0,)
         self._own: tuple[int, ...] = ()
@@ -53,15 +57,23 @@ class Router:
             self._axes = [_Axis(plan.places(node), plan.keys, plan.buckets)]
             return
         layout, stored = plan.grid, plan.layouts[number]
-        self._name, self._offsets, self._hot = node, layout.offsets(node), layout.hot_keys
+        told = plan.query.promised(stored.stream) if closing else None
+        self._name, self._offsets, self._hot = node, layout.offsets(node, told), layout.hot_keys
         self._own = tuple(map(stored.columns.index, _contents(plan, node, stored.columns)))
         self._axes = []
         for dimension, share, stride in zip(layout.dimensions, layout.shares, layout.strides, strict=True):
+            if told is not None and not dimension.given_by(told):
+                continue
             if dimension.stream == node:
                 self._axes.append(_Axis(self._own, None, share, stride))
             elif dimension.known_to(node):
-                places = [stored.columns.index(c) for c in dimension.columns(node)]
+                columns = dimension.columns(node)
+                if told is not None:
+                    columns = tuple(c for a in dimension.key for c in stored.promised if (node, c) in a)
+                places = [stored.columns.index(c) for c in columns]
                 self._axes.append(_Axis(places, key_format_of(dimension.key, plan.layouts), share, stride))
+
+        self._hot = self._hot if self._axes else ()  # what goes to all cells goes to those of hot keys
 
     def routes(self, rows: pa.RecordBatch) -> Iterator[Route]:
         """The rows in pieces of bounded size, with the cells that each goes to."""
