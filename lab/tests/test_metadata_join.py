@@ -16,6 +16,7 @@ from braided_lab.metadata_measure import (
     KeyedPurge,
     ScanningPurge,
     at_punctuations,
+    news_query,
     run_mjoin,
     run_xjoin,
 )
@@ -67,7 +68,11 @@ def test_purges_differ_in_what_they_look_at_and_in_nothing_else(arrival: str) ->
     batches = at_punctuations(rows, 10)
     assert sum(b["access"].num_rows for b in batches) == rows["access"].num_rows
     assert sum(b["news"].num_rows for b in batches if "news" in b) == rows["news"].num_rows
-    runs = {(p, n): run_mjoin(batches, n, p) for p in (KeyedPurge, ScanningPurge) for n in (1, 100)}
+    runs = {
+        (p, n): run_mjoin(lambda _: batches, news_query(n), p)
+        for p in (KeyedPurge, ScanningPurge)
+        for n in (1, 100)
+    }
     for every in (1, 100):
         keyed, scanning = (runs[p, every].points[:, :-1].copy() for p in (KeyedPurge, ScanningPurge))
         keyed[:, 1] = scanning[:, 1] = 0

@@ -28,9 +28,11 @@ from braided_lab.metadata_measure import (
     COLUMNS,
     Batch,
     Curve,
+    Feed,
     KeyedPurge,
     ScanningPurge,
     at_punctuations,
+    news_engine,
     news_query,
     run_mjoin,
     run_xjoin,
@@ -109,8 +111,13 @@ def _whole(given: Mapping[str, Any], records: int, arrival: Arrival, seed: int) 
     return {name: table.combine_chunks().to_batches()[0] for name, table in made.items()}
 
 
-def _batches(whole: Whole, scheduling: bd.Scheduling) -> list[Batch]:
-    return list(scheduled(news_query(1), whole, scheduling))
+def _scheduled(whole: Whole, scheduling: bd.Scheduling) -> Feed:
+    return lambda engine: (batch for batch, _ in scheduled(engine, whole, scheduling))
+
+
+def _drawn(whole: Whole, scheduling: bd.Scheduling) -> Iterator[Batch]:
+    """The batches of a schedule that asks nothing."""
+    return (batch for batch, _ in scheduled(news_engine(news_query(1)), whole, scheduling))
 
 
 def _queues(given: Mapping[str, Any], whole: Whole, seed: int) -> Runs:
@@ -122,7 +129,7 @@ def _queues(given: Mapping[str, Any], whole: Whole, seed: int) -> Runs:
     }
     return {
         name: lambda scheduling=scheduling: run_mjoin(  # type: ignore[misc]
-            _batches(whole, scheduling), 1, index=given["index"]["queues"]
+            _scheduled(whole, scheduling), news_query(1, given["index"]["queues"], emit=True)
         )
         for name, scheduling in schedules.items()
     }
@@ -135,10 +142,10 @@ def _bulk(given: Mapping[str, Any], quota: int, whole: Whole, seed: int, folder:
     memory_rows = round(given["memory_share"] * (records + whole["news"].num_rows))
     return {
         "mjoin": lambda: run_mjoin(
-            _batches(whole, ours), max(given["purge_every"]), index=given["index"]["bulk"]
+            _scheduled(whole, ours), news_query(max(given["purge_every"]), given["index"]["bulk"])
         ),
-        "xjoin": lambda: run_xjoin(_batches(whole, theirs)),
-        "xjoin, a tenth of memory": lambda: run_xjoin(_batches(whole, theirs), memory_rows, folder),
+        "xjoin": lambda: run_xjoin(_drawn(whole, theirs)),
+        "xjoin, a tenth of memory": lambda: run_xjoin(_drawn(whole, theirs), memory_rows, folder),
     }
 
 
@@ -146,7 +153,7 @@ def _fine(given: Mapping[str, Any], whole: Whole) -> Runs:
     batches = at_punctuations(whole, given["top"])
     runs: Runs = {
         f"{name} purge, every {every}": lambda purge=purge, every=every: run_mjoin(  # type: ignore[misc]
-            batches, every, purge, given["index"]["fine"]
+            lambda _: batches, news_query(every, given["index"]["fine"]), purge
         )
         for name, purge in (("keyed", KeyedPurge), ("scanning", ScanningPurge))
         for every in given["purge_every"]

@@ -1,10 +1,11 @@
 """Running the shipped engine, and XJoin, over the same rows: time, state and operations against results.
 
-The clock (CPU time of this process) runs while a join works; making its batches and reading its counters is
-outside, for all of them. XJoin knows no punctuations: it gets batches without them. A row that can be dropped
-on the fly is stored by the engine for the length of its batch; where a batch has rows of one stream only, so
-that they can be told, such rows are not counted as inserted and purged. `compared` are rows met along chains
-of the index or in a scan, of the key or not; `scanned` is what purging looked at: stored rows, or keys.
+The clock (CPU time of this process) runs while a join works and while a schedule decides what is read next;
+reading counters is outside. XJoin knows no punctuations: it gets batches without them. A row that can be
+dropped on the fly is stored by the engine for the length of its batch; where a batch has rows of one stream
+only, so that they can be told, such rows are not counted as inserted and purged. `compared` are rows met
+along chains of the index or in a scan, of the key or not; `scanned` is what purging looked at: stored rows,
+or keys.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +34,7 @@ from braided_lab.news import ACCESS, NEWS
 from braided_lab.xjoin import XJoin
 
 Batch = dict[str, pa.RecordBatch]
+Feed = Callable[[Engine], Iterable[Batch]]  # a schedule asks the engine what is closed
 COUNTS = ("probes", "compared", "inserted", "purged")
 COLUMNS = ("results", "seconds", "state_rows", *COUNTS, "scanned")
 
@@ -74,10 +77,11 @@ class Curve:
         return np.asarray(np.sum([self.deciles(name) for name in COUNTS], axis=0))
 
 
-def news_query(every: int, index: Index = "auto") -> bd.JoinQuery:
-    """The paper's join, purging after so many punctuations."""
+def news_query(every: int, index: Index = "auto", *, emit: bool = False) -> bd.JoinQuery:
+    """The paper's join, purging after so many punctuations; with `emit` it propagates them."""
     streams = [bd.Stream("news", "sno", unique=True), bd.Stream("access", "sno", punctuation="punctuation")]
-    return bd.JoinQuery(streams, tuning=bd.Tuning(index=index, purge=bd.BatchPurge(every)))
+    tuning = bd.Tuning(index=index, purge=bd.BatchPurge(every))
+    return bd.JoinQuery(streams, tuning=tuning, emit_punctuations=emit)
 
 
 class KeyedPurge(Promises):
@@ -109,18 +113,24 @@ class ScanningPurge(KeyedPurge):
         return found
 
 
-def run_mjoin(
-    batches: Iterable[Batch], every: int, purge: type[KeyedPurge] = KeyedPurge, index: Index = "auto"
-) -> Curve:
-    """The engine over batches of news and access."""
-    query = news_query(every, index)
-    engine = Engine(query, Site(repeatable=True), {"promises": purge})
+def news_engine(query: bd.JoinQuery, features: Mapping[str, Any] | None = None) -> Engine:
+    """An engine that knows both schemas."""
+    engine = Engine(query, Site(repeatable=True), features)
     engine.core.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
+    return engine
+
+
+def run_mjoin(feed: Feed, query: bd.JoinQuery, purge: type[KeyedPurge] = KeyedPurge) -> Curve:
+    """The engine over batches of news and access."""
+    engine = news_engine(query, {"promises": purge})
     promises = engine.core.features.get("promises")
     before, seconds, inserted, purged = engine.statistics(), 0.0, 0, 0
     points = [np.zeros(len(COLUMNS))]
-    for batch in batches:
+    batches = iter(feed(engine))
+    while True:
         began = time.process_time()
+        if (batch := next(batches, None)) is None:
+            break
         for _ in engine.step(engine.accept(batch, borrow=True), eager=False):
             pass
         seconds += time.process_time() - began
@@ -128,7 +138,6 @@ def run_mjoin(
         came, went, dropped = _moved(before, now, batch)
         inserted, purged, before = inserted + came - dropped, purged + went - dropped, now
         points.append(_point(engine, seconds, inserted, purged, promises.looked))
-    began = time.process_time()
     for _ in itertools.chain.from_iterable(engine.finish()):
         raise AssertionError("nothing waits for the end")
     seconds += time.process_time() - began
@@ -179,7 +188,12 @@ def run_xjoin(batches: Iterable[Batch], memory_rows: int | None = None, folder: 
         counted = [sum(done.results), seconds, held, done.probes, done.compared, done.inserts, 0, 0]
         points.append(np.array(counted, np.float64))
 
-    for batch in batches:
+    waiting = iter(batches)
+    while True:
+        began = time.process_time()
+        if (batch := next(waiting, None)) is None:
+            break
+        seconds += time.process_time() - began
         news, access = batch.get("news"), _records(batch.get("access"))
         timed(lambda news=news, access=access: join.push(news, access))  # type: ignore[misc]
     timed(join.finish)
