@@ -36,12 +36,12 @@ from braided_lab.xjoin import XJoin
 Batch = dict[str, pa.RecordBatch]
 Feed = Callable[[Engine], Iterable[Batch]]  # a schedule asks the engine what is closed
 COUNTS = ("probes", "compared", "inserted", "purged")
-COLUMNS = ("results", "seconds", "state_rows", *COUNTS, "scanned")
+COLUMNS = ("results", "seconds", "state_rows", *COUNTS, "scanned", "closed")
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A run, a line for each batch: all of `COLUMNS`, added up since the start but for the state."""
+    """A run, a line for each batch: all of `COLUMNS`, added up since the start but for what is held."""
 
     points: npt.NDArray[np.float64]
 
@@ -137,12 +137,12 @@ def run_mjoin(feed: Feed, query: bd.JoinQuery, purge: type[KeyedPurge] = KeyedPu
         now = engine.statistics()
         came, went, dropped = _moved(before, now, batch)
         inserted, purged, before = inserted + came - dropped, purged + went - dropped, now
-        points.append(_point(engine, seconds, inserted, purged, promises.looked))
+        points.append(_point(engine, seconds, inserted, purged, promises))
     for _ in itertools.chain.from_iterable(engine.finish()):
         raise AssertionError("nothing waits for the end")
     seconds += time.process_time() - began
     purged += _purged(engine.statistics()) - _purged(before)
-    points.append(_point(engine, seconds, inserted, purged, promises.looked))
+    points.append(_point(engine, seconds, inserted, purged, promises))
     return Curve(np.array(points))
 
 
@@ -161,15 +161,17 @@ def _purged(seen: bd.Statistics) -> int:
 
 
 def _point(
-    engine: Engine, seconds: float, inserted: int, purged: int, scanned: int
+    engine: Engine, seconds: float, inserted: int, purged: int, promises: KeyedPurge
 ) -> npt.NDArray[np.float64]:
     learned = [operator.join.learned for operator in engine.tree.operators]
     probes = sum(int(known.tallies[PROBES].sum()) for known in learned)
     compared = sum(int(known.tallies[LOOKED].sum()) for known in learned)
     state = sum(side.live_rows for side in engine.tree.sides.values())
-    return np.array(
-        [engine.core.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64
-    )
+    ledger = promises.ledger
+    assert ledger is not None
+    closed = sum(map(len, (*ledger.closed, ledger.done, ledger.announced)))
+    counted = [probes, compared, inserted, purged, promises.looked]
+    return np.array([engine.core.results, seconds, state, *counted, closed], np.float64)
 
 
 def run_xjoin(batches: Iterable[Batch], memory_rows: int | None = None, folder: Path | None = None) -> Curve:
@@ -185,7 +187,7 @@ def run_xjoin(batches: Iterable[Batch], memory_rows: int | None = None, folder: 
         seconds += time.process_time() - began
         done = join.counters
         held = done.memory_rows + done.disk_rows
-        counted = [sum(done.results), seconds, held, done.probes, done.compared, done.inserts, 0, 0]
+        counted = [sum(done.results), seconds, held, done.probes, done.compared, done.inserts, 0, 0, 0]
         points.append(np.array(counted, np.float64))
 
     waiting = iter(batches)
