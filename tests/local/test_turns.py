@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import Any
 
@@ -233,6 +234,21 @@ def test_what_is_not_read_of_a_stream_in_turns_is_handed_out_first_by_the_next_c
     assert all(table.num_rows <= 3 for table in got)
     got += [live.push({"access": tables["access"].slice(110)}), live.push({}), live.end()]
     assert_same_bag(pa.concat_tables(got), bd.run_local(query, tables))
+
+
+def test_a_stream_given_up_by_a_restore_does_not_come_back() -> None:
+    """The reader of a batch in turns, closed after restore(), put the state from before it in place."""
+    query, tables = news(200)
+    live = bd.LocalJoin(query, scheduling=bd.Scheduling(quota=7))
+    live.push({"news": tables["news"]})
+    saved = live.snapshot()
+    fresh = bd.LocalJoin(query, scheduling=live.scheduling)
+    reader = fresh.stream({"news": tables["news"].slice(0, 9), "access": tables["access"]}, chunk_rows=3)
+    next(reader)
+    fresh.restore(saved)
+    del reader
+    gc.collect()
+    assert fresh.push({"access": tables["access"]}).num_rows == 200
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ class LocalJoin:
         before = saving.remembered(self._engine)
         try:
             yield from in_turns(self._engine, batch, scheduling, clock, **how)
-        except BaseException:
+        except (Exception, KeyboardInterrupt, SystemExit):  # not GeneratorExit: nobody reads on
             engine = Engine(self.query)
             saving.load(engine, before)
             engine.core.learn(self._schemas)
