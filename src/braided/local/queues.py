@@ -94,7 +94,7 @@ class _Queue:
         return policy.cluster_end(self._keys.hashes, stop) if joined else stop
 
     def _urgent(self, start: int, stop: int) -> Bools | None:
-        """Which rows have keys that another stream has closed by a punctuation; None: order decides."""
+        """Which rows have keys that another stream, one that punctuates, has closed; None: order decides."""
         ledger = None if self._promises is None else self._promises.ledger
         if not self._overtakes or ledger is None:
             return None
