@@ -5,6 +5,7 @@
 | queues (Figure 8) | turns of one stream's queue | priority and value, against random: a row, or a quota |
 | bulk (Figures 9, 10) | turns of many rows | the engine, against XJoin with all memory, and with a tenth |
 | fine (Figures 9 to 11) | one for each punctuation | keyed and scanning purges, after 1 and 100, and XJoin |
+| lengths (Figure 10) | both of these | the engine, with twice the rows: see `metadata_lengths` |
 | spark (ours) | micro-batches | `bd.spark.join` with and without promises: see `metadata_spark` |
 
 Every seed has data of its own; all run it one after the other in a rotated order, so that ratios compare what
@@ -25,7 +26,7 @@ import pyarrow as pa
 
 import braided as bd
 from braided.local.queues import scheduled
-from braided_lab import metadata_claims, metadata_figures, metadata_spark
+from braided_lab import metadata_claims, metadata_figures, metadata_lengths, metadata_spark
 from braided_lab.metadata_measure import (
     COLUMNS,
     Batch,
@@ -67,6 +68,7 @@ def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = qui
     cells = measured(given, size, seed, say)
     report.rows += list(_rows(cells))
     metadata_claims.add(report, cells, size)
+    metadata_lengths.add(report, given, size["lengths"], seed, say)
     metadata_spark.add(report, given, size["spark"], seed, say)
     report.write(out)
     metadata_figures.draw(out, cells)

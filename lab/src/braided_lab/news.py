@@ -81,9 +81,8 @@ class News:
 
 def workload(given: Mapping[str, Any], records: int, stream: str) -> News:
     """The news of a lab's parameters, of one of their kinds of streams."""
-    return News(
-        records, given["records_per_item"], given["top"], shuffle=given["shuffle"], **given["streams"][stream]
-    )
+    options = {"shuffle": given["shuffle"], **given["streams"][stream]}
+    return News(records, given["records_per_item"], given["top"], **options)
 
 
 def tables(workload: News, *, seed: int = 0) -> dict[str, pa.Table]:
