@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.engine.engine import Engine
 from braided.local.queues import scheduled
 from braided.testing import assert_same_bag
 from tests.engine.promises.test_promises import the_oracle, workload
@@ -31,10 +32,15 @@ def schedules(seed: int) -> list[bd.Scheduling]:
 def batches(query: bd.JoinQuery, tables: dict[str, pa.Table], scheduling: bd.Scheduling) -> list[Any]:
     """What is taken, batch by batch: the stream and its rows."""
     whole = {name: table.combine_chunks().to_batches()[0] for name, table in tables.items()}
-    taken = []
-    for now in scheduled(query, whole, scheduling):
+    engine = Engine(query)
+    engine.core.learn({name: batch.schema for name, batch in whole.items()})
+    taken, ends = [], []
+    for now, last in scheduled(engine, whole, scheduling):
         ((name, batch),) = now.items()
         taken.append((name, batch))
+        ends.append(last)
+        list(engine.step(engine.accept(now)))
+    assert ends == [False] * (len(ends) - 1) + [True]
     return taken
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -52,6 +53,17 @@ def test_a_source_that_holds_the_watermark_back() -> None:
     assert "Stream 'b' is furthest behind: its newest row is 2 hours older" in text
     text = said(metrics({"a": SOME, "b": SOME}, lag_us={"a": 0, "b": 6_400_000_000}))
     assert "its newest row is 106 minutes older" in text
+
+
+def test_closed_keys_that_outgrow_the_rows() -> None:
+    many = StreamStatistics(rows_in=90_000, live_rows=5, closed_keys=20_000, closed_entries=20_000)
+    text = said(metrics({"a": many, "b": SOME}))
+    assert "Stream 'a' is closed for 20,000 keys; 15 rows are held: a key is remembered" in text
+    assert "let the others close theirs (punctuation=), or give a window" in text
+    neighbours = dataclasses.replace(many, closed_entries=1)
+    assert "is closed for" not in said(metrics({"a": neighbours, "b": SOME}))
+    held = dataclasses.replace(many, live_rows=30_000)
+    assert "is closed for" not in said(metrics({"a": held, "b": SOME}))
 
 
 def test_late_rows_null_keys_and_broken_promises() -> None:

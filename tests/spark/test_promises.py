@@ -362,3 +362,33 @@ def test_buckets_hear_of_punctuations_that_close_nothing(arena: bool) -> None:
     assert stored_rows(made) == {"a": 2, "b": 1}
     made.push({"a": rows([None], [True]), "b": tables["b"].slice(0, 0)})
     assert stored_rows(made) == {"a": 2, "b": 0}
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_the_order_of_rows_in_a_micro_batch_changes_neither_state_nor_probes(seed: int) -> None:
+    """So buckets do not sort rows by what is closed: all of a batch is there before any of it may go."""
+    rng = np.random.default_rng(seed)
+    kinds = [("unique", "punctuated"), ("punctuated", "punctuated", "unique-punctuated")][seed % 2]
+    query, tables = workload(seed, kinds)
+    made = {how: Cluster(query, tables, arena=True) for how in ("came", "backwards", "shuffled")}
+    turns = bd.LocalJoin(query, scheduling=bd.Scheduling(quota=3))
+    for batch in batches_of(tables, 8):
+        for how, cluster in made.items():
+            places = {n: np.arange(t.num_rows) for n, t in batch.items()}
+            if how != "came":
+                places = {n: p[::-1] if how == "backwards" else rng.permutation(p) for n, p in places.items()}
+            cluster.reports.clear()
+            cluster.push({n: t.take(pa.array(places[n])) for n, t in batch.items()})
+        turns.push(batch)
+        live = {n: s.live_rows for n, s in turns.stats().streams.items()}
+        seen = [cluster.seen() for cluster in made.values()]
+        for one in seen:  # a bucket that read its rows in turns would write the same ones, too
+            assert {n: s.live_rows for n, s in one.streams.items()} == live
+            assert one.results == turns.stats().results
+            for name, s in one.streams.items():
+                first = seen[0].streams[name]
+                assert (s.purged_rows, s.closed_keys) == (first.purged_rows, first.closed_keys)
+            assert {p: h.probes for p, h in one.half_joins.items()} == {
+                p: h.probes for p, h in seen[0].half_joins.items()
+            }
+        assert all(stored_rows(cluster) == live for cluster in made.values())

@@ -23,20 +23,20 @@ _FIGURES = {
 
 
 def draw(out: Path, cells: Cells) -> None:
-    """All figures as PNG files, by arrival."""
+    """All figures as PNG files, by streams; means over seeds."""
     for name, (experiment, column, title) in _FIGURES.items():
         _figure(out / f"{name}.png", cells, experiment, column, title)
 
 
 def _figure(path: Path, cells: Cells, experiment: str, column: str, title: str) -> None:
-    arrivals = list(dict.fromkeys(arrival for _, arrival, _ in cells))
+    arrivals = list(dict.fromkeys(arrival for of, arrival, _ in cells if of == experiment))
     figure = Figure(figsize=(5.5 * len(arrivals), 4.5), layout="constrained")
     axes = figure.subplots(1, len(arrivals), sharey=True, squeeze=False)
     for axis, arrival in zip(axes[0], arrivals, strict=True):
         for (of, when, name), curves in cells.items():
             if (of, when) == (experiment, arrival):
                 axis.plot(np.arange(1, 11) / 10, _middle(curves, column), marker=".", label=name)
-        axis.set_title(f"{arrival} arrival")
+        axis.set_title(arrival)
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
     axes[0][0].legend(fontsize=8)
@@ -47,4 +47,4 @@ def _figure(path: Path, cells: Cells, experiment: str, column: str, title: str) 
 
 def _middle(curves: list[Curve], column: str) -> np.ndarray:
     values = [c.operations() if column == "operations" else c.deciles(column) for c in curves]
-    return np.asarray(np.median(values, axis=0))
+    return np.asarray(np.mean(values, axis=0))

@@ -5,13 +5,16 @@
 | queues (Figure 8) | turns of one stream's queue | priority and value, against random: a row, or a quota |
 | bulk (Figures 9, 10) | turns of many rows | the engine, against XJoin with all memory, and with a tenth |
 | fine (Figures 9 to 11) | one for each punctuation | keyed and scanning purges, after 1 and 100, and XJoin |
+| lengths (Figure 10) | both of these | the engine, with twice the rows: see `metadata_lengths` |
+| spark (ours) | micro-batches | `bd.spark.join` with and without promises: see `metadata_spark` |
 
-Every repetition has data of its own and runs all one after the other in a rotated order, so that ratios
-compare what ran side by side; the median of the repetitions counts. All must find the same number of results.
+Every seed has data of its own; all run it one after the other in a rotated order, so that ratios compare what
+ran side by side. All must find the same number of results.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -23,19 +26,21 @@ import pyarrow as pa
 
 import braided as bd
 from braided.local.queues import scheduled
-from braided_lab import metadata_claims, metadata_figures
+from braided_lab import metadata_claims, metadata_figures, metadata_lengths, metadata_spark
 from braided_lab.metadata_measure import (
     COLUMNS,
     Batch,
     Curve,
+    Feed,
     KeyedPurge,
     ScanningPurge,
     at_punctuations,
+    news_engine,
     news_query,
     run_mjoin,
     run_xjoin,
 )
-from braided_lab.news import Arrival, News, tables
+from braided_lab.news import tables, workload
 from braided_lab.report import Report, committed, quiet
 
 Whole = Mapping[str, pa.RecordBatch]
@@ -52,7 +57,7 @@ def steps(*, quick: bool) -> int:
     """How often a lab says how far it is."""
     given = parameters()
     size = given["quick" if quick else "full"]
-    return len(given["arrivals"]) * sum(int(size[n]["repetitions"]) for n in ("queues", "bulk", "fine"))
+    return sum(int(part["seeds"]) * len(part["streams"]) for part in size.values())
 
 
 def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = quiet) -> Report:
@@ -63,6 +68,8 @@ def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = qui
     cells = measured(given, size, seed, say)
     report.rows += list(_rows(cells))
     metadata_claims.add(report, cells, size)
+    metadata_lengths.add(report, given, size["lengths"], seed, say)
+    metadata_spark.add(report, given, size["spark"], seed, say)
     report.write(out)
     metadata_figures.draw(out, cells)
     return report
@@ -71,7 +78,7 @@ def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = qui
 def measured(
     given: Mapping[str, Any], size: Mapping[str, Any], seed: int, say: Callable[[str], object] = quiet
 ) -> Cells:
-    """Every experiment, arrival and contender, so many times."""
+    """Every experiment, kind of streams and contender, a run for each seed."""
     cells: Cells = {}
     with tempfile.TemporaryDirectory(prefix="braided-lab-") as folder:
         makers: dict[str, Callable[[Whole, int], Runs]] = {
@@ -83,34 +90,37 @@ def measured(
             for run in make(_whole(given, 500, "random", seed), seed).values():
                 run()
         for experiment, make in makers.items():
-            for repetition in range(size[experiment]["repetitions"]):
-                for arrival in given["arrivals"]:
-                    say(f"{experiment}, {arrival} arrival, repetition {repetition + 1}")
-                    whole = _whole(given, size[experiment]["access_records"], arrival, seed + repetition)
-                    runs = make(whole, seed + repetition)
-                    for name, curve in _in_turn(runs, repetition).items():
-                        cells.setdefault((experiment, arrival, name), []).append(curve)
+            of = size[experiment]
+            for number, stream in itertools.product(range(of["seeds"]), of["streams"]):
+                say(f"{experiment}, {stream}, seed {seed + number}")
+                runs = make(_whole(given, of["access_records"], stream, seed + number), seed + number)
+                for name, curve in _in_turn(runs, number).items():
+                    cells.setdefault((experiment, stream, name), []).append(curve)
     return cells
 
 
-def _in_turn(runs: Runs, repetition: int) -> dict[str, Curve]:
+def _in_turn(runs: Runs, number: int) -> dict[str, Curve]:
     """All contenders, beginning with another one each time; they must agree on the results."""
     names = list(runs)
-    order = names[repetition % len(names) :] + names[: repetition % len(names)]
+    order = names[number % len(names) :] + names[: number % len(names)]
     found = {name: runs[name]() for name in order}
     if len({curve.results for curve in found.values()}) > 1:
         raise AssertionError(f"joins disagree on the result: { {n: c.results for n, c in found.items()} }")
     return {name: found[name] for name in names}
 
 
-def _whole(given: Mapping[str, Any], records: int, arrival: Arrival, seed: int) -> Whole:
-    workload = News(records, given["records_per_item"], given["top"], arrival, given["shuffle"])
-    made = tables(workload, seed=seed)
+def _whole(given: Mapping[str, Any], records: int, stream: str, seed: int) -> Whole:
+    made = tables(workload(given, records, stream), seed=seed)
     return {name: table.combine_chunks().to_batches()[0] for name, table in made.items()}
 
 
-def _batches(whole: Whole, scheduling: bd.Scheduling) -> list[Batch]:
-    return list(scheduled(news_query(1), whole, scheduling))
+def _scheduled(whole: Whole, scheduling: bd.Scheduling) -> Feed:
+    return lambda engine: (batch for batch, _ in scheduled(engine, whole, scheduling))
+
+
+def _drawn(whole: Whole, scheduling: bd.Scheduling) -> Iterator[Batch]:
+    """The batches of a schedule that asks nothing."""
+    return (batch for batch, _ in scheduled(news_engine(news_query(1)), whole, scheduling))
 
 
 def _queues(given: Mapping[str, Any], whole: Whole, seed: int) -> Runs:
@@ -122,7 +132,7 @@ def _queues(given: Mapping[str, Any], whole: Whole, seed: int) -> Runs:
     }
     return {
         name: lambda scheduling=scheduling: run_mjoin(  # type: ignore[misc]
-            _batches(whole, scheduling), 1, index=given["index"]["queues"]
+            _scheduled(whole, scheduling), news_query(1, given["index"]["queues"], emit=True)
         )
         for name, scheduling in schedules.items()
     }
@@ -135,10 +145,10 @@ def _bulk(given: Mapping[str, Any], quota: int, whole: Whole, seed: int, folder:
     memory_rows = round(given["memory_share"] * (records + whole["news"].num_rows))
     return {
         "mjoin": lambda: run_mjoin(
-            _batches(whole, ours), max(given["purge_every"]), index=given["index"]["bulk"]
+            _scheduled(whole, ours), news_query(max(given["purge_every"]), given["index"]["bulk"])
         ),
-        "xjoin": lambda: run_xjoin(_batches(whole, theirs)),
-        "xjoin, a tenth of memory": lambda: run_xjoin(_batches(whole, theirs), memory_rows, folder),
+        "xjoin": lambda: run_xjoin(_drawn(whole, theirs)),
+        "xjoin, a tenth of memory": lambda: run_xjoin(_drawn(whole, theirs), memory_rows, folder),
     }
 
 
@@ -146,7 +156,7 @@ def _fine(given: Mapping[str, Any], whole: Whole) -> Runs:
     batches = at_punctuations(whole, given["top"])
     runs: Runs = {
         f"{name} purge, every {every}": lambda purge=purge, every=every: run_mjoin(  # type: ignore[misc]
-            batches, every, purge, given["index"]["fine"]
+            lambda _: batches, news_query(every, given["index"]["fine"]), purge
         )
         for name, purge in (("keyed", KeyedPurge), ("scanning", ScanningPurge))
         for every in given["purge_every"]
@@ -155,18 +165,17 @@ def _fine(given: Mapping[str, Any], whole: Whole) -> Runs:
 
 
 def _rows(cells: Cells) -> Iterator[dict[str, Any]]:
-    """The median of each column at each tenth of the results."""
-    for (experiment, arrival, name), curves in cells.items():
-        peak = statistics.median(c.peak for c in curves)
-        results = statistics.median(c.results for c in curves)
-        found = {c: np.median([curve.deciles(c) for curve in curves], axis=0) for c in COLUMNS[1:]}
+    """The mean of each column at each tenth of the results."""
+    for (experiment, stream, name), curves in cells.items():
+        results = statistics.fmean(c.results for c in curves)
+        found = {c: np.mean([curve.deciles(c) for curve in curves], axis=0) for c in COLUMNS[1:]}
         for tenth in range(10):
             yield {
                 "experiment": experiment,
-                "arrival": arrival,
+                "streams": stream,
                 "join": name,
                 "share": (tenth + 1) / 10,
                 "results": round(results * (tenth + 1) / 10),
-                "peak_rows": peak,
+                "peak_rows": statistics.fmean(c.peak for c in curves),
                 **{c: round(float(values[tenth]), 4) for c, values in found.items()},
             }

@@ -1,10 +1,11 @@
 """Running the shipped engine, and XJoin, over the same rows: time, state and operations against results.
 
-The clock (CPU time of this process) runs while a join works; making its batches and reading its counters is
-outside, for all of them. XJoin knows no punctuations: it gets batches without them. A row that can be dropped
-on the fly is stored by the engine for the length of its batch; where a batch has rows of one stream only, so
-that they can be told, such rows are not counted as inserted and purged. `compared` are rows met along chains
-of the index or in a scan, of the key or not; `scanned` is what purging looked at: stored rows, or keys.
+The clock (CPU time of this process) runs while a join works and while a schedule decides what is read next;
+reading counters is outside. XJoin knows no punctuations: it gets batches without them. A row that can be
+dropped on the fly is stored by the engine for the length of its batch; where a batch has rows of one stream
+only, so that they can be told, such rows are not counted as inserted and purged. `compared` are rows met
+along chains of the index or in a scan, of the key or not; `scanned` is what purging looked at: stored rows,
+or keys.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +34,14 @@ from braided_lab.news import ACCESS, NEWS
 from braided_lab.xjoin import XJoin
 
 Batch = dict[str, pa.RecordBatch]
+Feed = Callable[[Engine], Iterable[Batch]]  # a schedule asks the engine what is closed
 COUNTS = ("probes", "compared", "inserted", "purged")
-COLUMNS = ("results", "seconds", "state_rows", *COUNTS, "scanned")
+COLUMNS = ("results", "seconds", "state_rows", *COUNTS, "scanned", "closed")
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A run, a line for each batch: all of `COLUMNS`, added up since the start but for the state."""
+    """A run, a line for each batch: all of `COLUMNS`, added up since the start but for what is held."""
 
     points: npt.NDArray[np.float64]
 
@@ -74,10 +77,11 @@ class Curve:
         return np.asarray(np.sum([self.deciles(name) for name in COUNTS], axis=0))
 
 
-def news_query(every: int, index: Index = "auto") -> bd.JoinQuery:
-    """The paper's join, purging after so many punctuations."""
+def news_query(every: int, index: Index = "auto", *, emit: bool = False) -> bd.JoinQuery:
+    """The paper's join, purging after so many punctuations; with `emit` it propagates them."""
     streams = [bd.Stream("news", "sno", unique=True), bd.Stream("access", "sno", punctuation="punctuation")]
-    return bd.JoinQuery(streams, tuning=bd.Tuning(index=index, purge=bd.BatchPurge(every)))
+    tuning = bd.Tuning(index=index, purge=bd.BatchPurge(every))
+    return bd.JoinQuery(streams, tuning=tuning, emit_punctuations=emit)
 
 
 class KeyedPurge(Promises):
@@ -109,31 +113,36 @@ class ScanningPurge(KeyedPurge):
         return found
 
 
-def run_mjoin(
-    batches: Iterable[Batch], every: int, purge: type[KeyedPurge] = KeyedPurge, index: Index = "auto"
-) -> Curve:
-    """The engine over batches of news and access."""
-    query = news_query(every, index)
-    engine = Engine(query, Site(repeatable=True), {"promises": purge})
+def news_engine(query: bd.JoinQuery, features: Mapping[str, Any] | None = None) -> Engine:
+    """An engine that knows both schemas."""
+    engine = Engine(query, Site(repeatable=True), features)
     engine.core.learn({"news": NEWS, "access": ACCESS.append(pa.field("punctuation", pa.bool_()))})
+    return engine
+
+
+def run_mjoin(feed: Feed, query: bd.JoinQuery, purge: type[KeyedPurge] = KeyedPurge) -> Curve:
+    """The engine over batches of news and access."""
+    engine = news_engine(query, {"promises": purge})
     promises = engine.core.features.get("promises")
     before, seconds, inserted, purged = engine.statistics(), 0.0, 0, 0
     points = [np.zeros(len(COLUMNS))]
-    for batch in batches:
+    batches = iter(feed(engine))
+    while True:
         began = time.process_time()
+        if (batch := next(batches, None)) is None:
+            break
         for _ in engine.step(engine.accept(batch, borrow=True), eager=False):
             pass
         seconds += time.process_time() - began
         now = engine.statistics()
         came, went, dropped = _moved(before, now, batch)
         inserted, purged, before = inserted + came - dropped, purged + went - dropped, now
-        points.append(_point(engine, seconds, inserted, purged, promises.looked))
-    began = time.process_time()
+        points.append(_point(engine, seconds, inserted, purged, promises))
     for _ in itertools.chain.from_iterable(engine.finish()):
         raise AssertionError("nothing waits for the end")
     seconds += time.process_time() - began
     purged += _purged(engine.statistics()) - _purged(before)
-    points.append(_point(engine, seconds, inserted, purged, promises.looked))
+    points.append(_point(engine, seconds, inserted, purged, promises))
     return Curve(np.array(points))
 
 
@@ -152,15 +161,17 @@ def _purged(seen: bd.Statistics) -> int:
 
 
 def _point(
-    engine: Engine, seconds: float, inserted: int, purged: int, scanned: int
+    engine: Engine, seconds: float, inserted: int, purged: int, promises: KeyedPurge
 ) -> npt.NDArray[np.float64]:
     learned = [operator.join.learned for operator in engine.tree.operators]
     probes = sum(int(known.tallies[PROBES].sum()) for known in learned)
     compared = sum(int(known.tallies[LOOKED].sum()) for known in learned)
     state = sum(side.live_rows for side in engine.tree.sides.values())
-    return np.array(
-        [engine.core.results, seconds, state, probes, compared, inserted, purged, scanned], np.float64
-    )
+    ledger = promises.ledger
+    assert ledger is not None
+    closed = sum(map(len, (*ledger.closed, ledger.done, ledger.announced)))
+    counted = [probes, compared, inserted, purged, promises.looked]
+    return np.array([engine.core.results, seconds, state, *counted, closed], np.float64)
 
 
 def run_xjoin(batches: Iterable[Batch], memory_rows: int | None = None, folder: Path | None = None) -> Curve:
@@ -176,10 +187,15 @@ def run_xjoin(batches: Iterable[Batch], memory_rows: int | None = None, folder: 
         seconds += time.process_time() - began
         done = join.counters
         held = done.memory_rows + done.disk_rows
-        counted = [sum(done.results), seconds, held, done.probes, done.compared, done.inserts, 0, 0]
+        counted = [sum(done.results), seconds, held, done.probes, done.compared, done.inserts, 0, 0, 0]
         points.append(np.array(counted, np.float64))
 
-    for batch in batches:
+    waiting = iter(batches)
+    while True:
+        began = time.process_time()
+        if (batch := next(waiting, None)) is None:
+            break
+        seconds += time.process_time() - began
         news, access = batch.get("news"), _records(batch.get("access"))
         timed(lambda news=news, access=access: join.push(news, access))  # type: ignore[misc]
     timed(join.finish)

@@ -18,8 +18,9 @@ ends the items that are left are closed by punctuations, oldest first: each item
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Literal, get_args
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from braided.policies.arrays import Int64s
 from braided.query.errors import InvalidValue, require_choice
 
 Arrival = Literal["ordered", "random"]
+KeyKind = Literal["serial", "scattered"]
 NEWS = pa.schema({"sno": pa.int64(), "title": pa.string(), "keyword": pa.string()})
 ACCESS = pa.schema({"sno": pa.int64(), "ipaddr": pa.string()})
 
@@ -50,7 +52,8 @@ class News:
     """How much news, and how it arrives.
 
     `shuffle` is how far an item may come from its place when arrival is "random"; None is any distance, as
-    the paper's "some random order with respect to the sno value" may be read.
+    the paper's "some random order with respect to the sno value" may be read. Serial numbers are neighbours;
+    `scattered` ones are uniform over 64 bits, one for each serial number, in the same order of arrival.
     """
 
     access_records: int
@@ -58,8 +61,10 @@ class News:
     top: int = 10
     arrival: Arrival = "ordered"
     shuffle: int | None = None
+    keys: KeyKind = "serial"
 
     def __post_init__(self) -> None:
+        require_choice("News", "keys", self.keys, get_args(KeyKind))
         require_choice("News", "arrival", self.arrival, get_args(Arrival))
         for option, least in (("access_records", 0), ("top", 1), ("shuffle", 1)):
             value = getattr(self, option)
@@ -74,6 +79,12 @@ class News:
         return max(self.top, round(self.access_records / self.records_per_item))
 
 
+def workload(given: Mapping[str, Any], records: int, stream: str) -> News:
+    """The news of a lab's parameters, of one of their kinds of streams."""
+    options = {"shuffle": given["shuffle"], **given["streams"][stream]}
+    return News(records, given["records_per_item"], given["top"], **options)
+
+
 def tables(workload: News, *, seed: int = 0) -> dict[str, pa.Table]:
     """Both streams, `news` and `access`, their rows in the order they arrive; sno counts from 1.
 
@@ -82,7 +93,19 @@ def tables(workload: News, *, seed: int = 0) -> dict[str, pa.Table]:
     [(1, False), (1, False), (1, False), (1, True), (2, False), (2, False), (2, True)]
     """
     news_rng, access_rng = np.random.default_rng(seed).spawn(2)
-    return {"news": _news(workload, news_rng), "access": _access(workload, access_rng)}
+    made = {"news": _news(workload, news_rng), "access": _access(workload, access_rng)}
+    if workload.keys == "scattered":
+        made = {name: t.set_column(0, "sno", pa.array(_scattered(t["sno"]))) for name, t in made.items()}
+    return made
+
+
+def _scattered(serial: pa.ChunkedArray) -> Int64s:
+    """Another number for each, as splitmix64 makes them: no two are the same."""
+    mixed = serial.to_numpy().astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    scattered: Int64s = mixed.view(np.int64)
+    return scattered
 
 
 def _news(workload: News, rng: np.random.Generator) -> pa.Table:

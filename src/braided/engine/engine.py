@@ -76,7 +76,7 @@ class Engine:
         """
         self.watch, self.core.clock = Stopwatch(), clock
         with self.watch.on("accept"):
-            parts = {name: self._read(name, data) for name, data in batch.items()}
+            parts = {name: self.read(name, data) for name, data in batch.items()}
             self._undoing = self.core.remember()
             with self._whole_or_undone():
                 schemas = {n: p.schema for n, p in parts.items() if not isinstance(p, Incoming)}
@@ -147,7 +147,8 @@ class Engine:
             step = Step([None] * len(self.core.streams), self.core.watermark, batch=False, work=task)
             yield self._run(step, piece_rows, eager=False)
 
-    def _read(self, name: str, data: Any) -> pa.RecordBatch | Incoming:
+    def read(self, name: str, data: Any) -> pa.RecordBatch | Incoming:
+        """One part of a batch, with the columns that its stream is known to have."""
         i = self.core.number(name)
         if isinstance(data, Incoming):
             return data

@@ -177,6 +177,11 @@ class Intake:
             return keys_in(self._promised, [rows.batch.column(c) for c in self.layout.promised])
         return Keys(rows.hashes, rows.checks, self._values([rows.batch.column(k) for k in self.layout.keys]))
 
+    def keys_in(self, batch: pa.RecordBatch) -> Keys:
+        """The keys of rows as they came, with their punctuations; a key with a null may be any."""
+        columns = [to_storable(batch.column(name)) for name in self.layout.key]
+        return Keys(self._keys.hashes(columns, batch.num_rows), self._checks(columns))
+
     def _checks(self, columns: list[pa.Array]) -> Int64s | None:
         return self._keys.checks(columns) if self._needs_checks else None
 

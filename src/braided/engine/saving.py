@@ -7,6 +7,7 @@ the plan: intermediate rows, which are saved too, are then made again from the s
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,6 +47,13 @@ def save(engine: Engine, arrivals: Sequence[Any] = ()) -> EngineState:
     for feature in core.features:
         feature.save(state)
     return state
+
+
+def remembered(engine: Engine) -> EngineState:
+    """The engine's state as it is now, to go back to from later batches; stored rows are not copied."""
+    state = save(engine)
+    parts = {name: Table(p.schema, list(p.batches), p.gone) for name, p in state.parts.items()}
+    return EngineState(copy.deepcopy(state.numbers), {**parts})
 
 
 def load(engine: Engine, state: EngineState, *, rows: bool = True) -> None:

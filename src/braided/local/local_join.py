@@ -10,15 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from braided.engine import snapshot
+from braided.engine import saving, snapshot
 from braided.engine.engine import PIECE_ROWS, Engine
-from braided.engine.features import Arrivals
 from braided.engine.sides.storable import no_results
 from braided.engine.watermark import Clock
+from braided.local.turns import check_turns, in_turns
 from braided.policies.statistics import Statistics
 from braided.query.errors import BraidedError, InvalidType, InvalidValue, UnknownName, require_stream
 from braided.query.join_query import JoinQuery
 from braided.query.kinds import whole
+from braided.query.scheduling import Scheduling
 
 MOST_ROWS = (1 << 31) - 1
 check_rows = whole(1, MOST_ROWS, f"at least 1 and at most {MOST_ROWS:,}")  # of (call, option, rows)
@@ -33,12 +34,24 @@ class LocalJoin:
 
     `schemas` may give the streams' schemas in advance; else each is learned from its first batch,
     and results have no columns until all are known.
+
+    With `scheduling` the rows of a push are read in turns, by its streams' priority and the worth of their
+    keys. No row waits for another push, and the result is the same; rows that promises let go within a push
+    are gone before the next turn, so a large push holds less at a time.
     """
 
-    def __init__(self, query: JoinQuery, *, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+    def __init__(
+        self,
+        query: JoinQuery,
+        *,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        scheduling: Scheduling | None = None,
+    ) -> None:
         if not isinstance(query, JoinQuery):
             raise InvalidType(f"LocalJoin needs a bd.JoinQuery; got {query!r}")
-        self.query = query
+        if scheduling is not None:
+            check_turns(query, scheduling)
+        self.query, self.scheduling = query, scheduling
         self._engine = Engine(query)
         self._schemas = check_schemas(schemas or {})
         self._engine.core.learn(self._schemas)
@@ -57,8 +70,7 @@ class LocalJoin:
         `now` (seconds, or a datetime) is the clock by which streams are idle (`Stream(idle_after=...)`);
         without it none is.
         """
-        arrivals = self._accept("push", batch, now)
-        return self._table(self._engine.step(arrivals, eager=False))
+        return self._table(self._work("push", batch, now, eager=False))
 
     def stream(
         self,
@@ -74,8 +86,7 @@ class LocalJoin:
         batch, and the tables already read of it are void.
         """
         check_rows("stream", "chunk_rows", chunk_rows)
-        arrivals = self._accept("stream", batch, now)
-        self._unread = self._engine.step(arrivals, piece_rows=chunk_rows, eager=True)
+        self._unread = self._work("stream", batch, now, piece_rows=chunk_rows, eager=True)
         return self._read(self._unread, chunk_rows)
 
     def end(self) -> pa.Table:
@@ -154,7 +165,10 @@ class LocalJoin:
         self._ended = engine.core.watermark.ended
         return self
 
-    def _accept(self, call: str, batch: Mapping[str, Any], now: float | dt.datetime | None) -> Arrivals:
+    def _work(
+        self, call: str, batch: Mapping[str, Any], now: float | dt.datetime | None, **how: Any
+    ) -> Iterator[pa.Table]:
+        """Check a batch and return what is to be done for it."""
         self._check_open(call)
         self._check_ending(call)
         if not isinstance(batch, Mapping):
@@ -164,7 +178,24 @@ class LocalJoin:
         idle = all(getattr(part, "num_rows", None) == 0 for part in batch.values())
         for step in self._engine.before(idle=idle):
             self._held += list(step)
-        return self._engine.accept(batch, clock=clock)
+        if self.scheduling is None:
+            return self._engine.step(self._engine.accept(batch, clock=clock), **how)
+        parts = {name: self._engine.read(name, data) for name, data in batch.items()}
+        return self._in_turns(self.scheduling, parts, clock, **how)
+
+    def _in_turns(
+        self, scheduling: Scheduling, batch: Mapping[str, pa.RecordBatch], clock: Clock | None, **how: Any
+    ) -> Iterator[pa.Table]:
+        """Process a batch in turns, or none of it."""
+        before = saving.remembered(self._engine)
+        try:
+            yield from in_turns(self._engine, batch, scheduling, clock, **how)
+        except (Exception, KeyboardInterrupt, SystemExit):  # not GeneratorExit: nobody reads on
+            engine = Engine(self.query)
+            saving.load(engine, before)
+            engine.core.learn(self._schemas)
+            self._engine = engine
+            raise
 
     def _hold_unread(self) -> None:
         """Finish a batch whose reader stopped early, and hold its results behind those held already."""

@@ -23,7 +23,7 @@ from braided.engine.sides import times
 from braided.engine.sides.storable import no_results
 from braided.engine.site import Site
 from braided.local.local_join import check_inputs, check_rows
-from braided.local.queues import scheduled
+from braided.local.queues import check_scheduling, scheduled
 from braided.query.durations import Duration, to_us
 from braided.query.errors import InvalidType, InvalidValue
 from braided.query.join_query import JoinQuery
@@ -87,7 +87,8 @@ def run_local(
     if scheduling is None:
         batches = _batches(query, whole, batch_rows, period_us, buffer_rows)
     elif (batch_rows, batch_period, buffer_rows) == (None, None, None):
-        batches = ((batch, {}) for batch in scheduled(query, whole, scheduling))
+        check_scheduling("run_local", scheduling, query)
+        batches = ((batch, {}) for batch, _ in scheduled(engine, whole, scheduling))
     else:
         raise InvalidValue("run_local: scheduling makes the batches; leave other options of theirs out")
     period = None if period_us is None else period_us / 1e6

@@ -48,7 +48,8 @@ class StreamStatistics:
         "those of them that also name a value of another column, and so close nothing"
     )
     violations: int = number("rows that broke a promise and were left out")
-    closed_keys: int = number("single keys that are remembered as closed")
+    closed_keys: int = number("single keys that are remembered as closed", prometheus="braided_closed_keys")
+    closed_entries: int = number("entries that remember them: of neighbours one is enough")
     newest_us: int | None = number("its newest time", "max", "us", default=None)
     idle: bool = number(
         "whether it holds the watermark no more, because it brings nothing", "max", default=False

@@ -1,4 +1,4 @@
-"""In which order rows that wait in queues are taken: a value, used by `run_local`."""
+"""In which order rows that wait in queues are taken: a value, used by `run_local` and `LocalJoin`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from braided.query.values import Value
 
 
 class Scheduling(Value):
-    """How queues are read when all rows wait in them; every value gives the same result.
+    """How rows are read that are there: all of `run_local`'s, or those of a push; results stay the same.
 
     `streams` says which queue is read next: a drawn one, or the first of `order` (stream names; by default
     the unique streams, then the others) that has not had its `quota` of rows. `tuples` says in which order

@@ -20,6 +20,7 @@ _ROWS = {  # by the number of a stream that counts them
     "partial_punctuations": "are punctuations that also name a value of another column: they close nothing",
     "violations": "broke what it promises of its keys (unique, arrival, punctuation): left out",
 }
+_MANY_ENTRIES = 10_000  # of closed keys; fewer are no burden
 _SLACK_S = 2.0  # of a deadline: a heartbeat and a batch
 _UNITS_US = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)
 
@@ -40,6 +41,7 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
     yield f"{_counted(seen.results, 'result')} in {seen.batches:,} {batches} so far."
     yield from _sources(seen)
     yield from _rows(seen)
+    yield from _closed(seen)
     yield from _half_joins(seen)
     yield from _rationing(seen)
     if rows := sum(s.spilled_rows for s in seen.streams.values()):
@@ -99,6 +101,16 @@ def _rows(seen: JoinMetrics) -> Iterator[str]:
                 share = 100 * count / max(1, s.rows_in)
                 percent = f"{share:.0f} %" if share >= 1 else "under 1 %"
                 yield f"{_counted(count, 'row')} ({percent}) of stream {name!r} {words}."
+
+
+def _closed(seen: JoinMetrics) -> Iterator[str]:
+    """Say where what is remembered of closed keys is more than the rows that are held."""
+    held = sum(s.live_rows + s.spilled_rows for s in seen.streams.values())
+    for name, s in seen.streams.items():
+        if s.closed_entries > max(_MANY_ENTRIES, held):
+            much = f"Stream {name!r} is closed for {s.closed_keys:,} keys; {held:,} rows are held"
+            until = "a key is remembered, and written in every batch, until all streams have closed it"
+            yield f"{much}: {until}; let the others close theirs (punctuation=), or give a window."
 
 
 def _rationing(seen: JoinMetrics) -> Iterator[str]:

@@ -272,6 +272,9 @@ def test_a_key_is_forgotten_when_all_streams_are_closed_for_it() -> None:
         assert sum(s.closed_keys for s in live.stats().streams.values()) == 0
     live.push({"a": access(-1000, -3000), "b": access(-1000)})
     assert [s.closed_keys for s in live.stats().streams.values()] == [2, 1, 0]
+    live.push({"c": access(*range(-2000, -1500))})
+    assert [s.closed_keys for s in live.stats().streams.values()] == [2, 1, 500]
+    assert [s.closed_entries for s in live.stats().streams.values()] == [2, 1, 1]  # neighbours are one
 
 
 @pytest.mark.parametrize("seed", seeds(2))

@@ -172,7 +172,9 @@ class Promises(Feature):
         numbers.join["punctuations_out"] = self.announcements
         for i, of_stream in enumerate(numbers.streams):
             if self.ledger is not None and "live_rows" in of_stream:
-                of_stream["closed_keys"] = self.ledger.closed[i].count
+                closed = self.ledger.closed[i]
+                entries = min(len(closed), closed.count)  # keys that were forgotten lately have some, too
+                of_stream |= {"closed_keys": closed.count, "closed_entries": entries}
 
     # parts of the above
 
