@@ -118,7 +118,7 @@ class Memory(Value):
         """How many partition groups an operator has, as a power of two: more where there is more room."""
         if self.groups is not None:
             return self.groups.bit_length() - 1
-        return min(8, max(3, (self.limit_bytes >> 17).bit_length()))
+        return min(8, max(3, (self.limit_bytes >> 18).bit_length()))
 
     @property
     def one_sided(self) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 _MMAP_THRESHOLD = -3  # mallopt's name for: blocks of this size are mapped
 _LARGE_BYTES, _LARGEST_BYTES = 1 << 18, 1 << 24
-_LARGE_SHARE = 1 / 16  # of the limit: smaller blocks stay, since a page that is mapped again must be cleared
+_LARGE_SHARE = 1 / 32  # of the limit: smaller blocks stay, since a page that is mapped again must be cleared
 
 
 def give_back() -> None:

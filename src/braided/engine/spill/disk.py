@@ -76,7 +76,7 @@ class Disk:
         for place, child in enumerate(operator.node):
             side = self.tree.sides[child]
             here = [s for s in stored if s.place == place]
-            batches = [read[s.piece] for s in here]
+            batches = [read.pop(s.piece) for s in here]  # each is there only once
             batches.append(described(in_groups(side, groups & with_memory)))
             numbers = np.array([*(s.number for s in here), IN_MEMORY])
             rows = together([b for b in batches if b.num_rows] or batches[-1:], side.payload.schema)

@@ -158,19 +158,19 @@ class DiskPhase:
         inputs = disk.read(operator, groups, with_memory=with_memory)
         self.rows += sum(len(rows) for rows, _ in inputs)
         slices = int(size / self._room_bytes).bit_length()
+        if not slices:
+            inputs.reverse()  # what a side has taken over is needed no more
+            numbers = [of_rows for _, of_rows in reversed(inputs)]
+            yield [self._side(child, inputs.pop()[0], 0) for child in operator.node], numbers
+            return
         for number in range(1 << slices):
-            chosen = inputs
-            if slices:
-                which = (
-                    group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
-                    for rows, _ in inputs
-                )
-                chosen = [(r.pick(w), n[w]) for (r, n), w in zip(inputs, which, strict=True)]
-            sides = [
-                self._side(child, rows, slices)
-                for child, (rows, _) in zip(operator.node, chosen, strict=True)
+            which = [
+                group_of(rows.hashes, disk.bits + slices) & ((1 << slices) - 1) == number
+                for rows, _ in inputs
             ]
-            yield sides, [numbers for _, numbers in chosen]
+            some = [rows.pick(chosen) for (rows, _), chosen in zip(inputs, which, strict=True)]
+            sides = [self._side(child, rows, slices) for child, rows in zip(operator.node, some, strict=True)]
+            yield sides, [of_rows[chosen] for (_, of_rows), chosen in zip(inputs, which, strict=True)]
 
     def _in_blocks(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[_Loaded]:
         """The same for a group that is larger than the limit."""
