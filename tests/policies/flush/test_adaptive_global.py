@@ -134,7 +134,7 @@ def test_local_results_correct_those_observed_within_bounds() -> None:
 
 
 def test_wide_rows_are_expected_as_often_as_they_come() -> None:
-    """Operators with wide rows, those above, were thought to get fewer rows for the same share of arrivals."""
+    """Operators above, with wide rows, were thought to get fewer rows for the same share of arrivals."""
     few = {"arrived": [[5, 5], [5, 5]], "local": [100, 100], "overall": [100, 100]}
     lower = groups(np.full((2, 2), 20), row_bytes=(10.0, 10.0), parent=1, **few)
     root = groups(np.full((2, 2), 19), row_bytes=(90.0, 10.0), **few)
