@@ -18,8 +18,9 @@ from braided_lab.report import Claim, Mean, Report, Verdict, mean_of
 if TYPE_CHECKING:
     from braided_lab.early_throughput import Cells
 
-OURS, FLUSH_ALONE, MANAGER_ALONE, IN_MEMORY = "adaptive", "flush alone", "manager alone", "all in memory"
-AS_WRITTEN, XJOIN = "manager as in the paper", "largest"
+OURS, STATE_SPILL, RPJ, HASH_MERGE = "adaptive", "state-spill", "rpj", "hash-merge"
+FLUSH_ALONE, MANAGER_ALONE, AS_WRITTEN = "flush alone", "manager alone", "manager as in the paper"
+IN_MEMORY, HINDSIGHT = "all in memory", "hindsight"
 _PAPER = {"state-spill": 0.3, "rpj": 0.4, "hash-merge": 0.45}  # at least so much ahead
 _VISIBLE, _NOISE = 0.05, 0.02
 _STABLE = 0.1  # of the time: as much as the same may differ

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import statistics
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-Verdict = Literal["reproduced", "same direction", "not reproduced"]
+Verdict = Literal["reproduced", "same direction", "not reproduced", "not tested"]
 
 # Student's t, 97.5 %, by degrees of freedom
 _T = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -39,6 +41,15 @@ class Claim:
     why: str = ""
 
 
+def commit() -> str:
+    """What is checked out where this file lies, "-dirty" if files differ; empty without a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    with contextlib.suppress(OSError):
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+    return ""
+
+
 @dataclass
 class Report:
     """A lab's outcome."""
@@ -49,6 +60,7 @@ class Report:
     rows: list[dict[str, Any]] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    commit: str = field(default_factory=commit)
 
     def write(self, out: Path) -> None:
         """`NAME.json` and `NAME.md` in a folder."""
@@ -59,6 +71,7 @@ class Report:
             "",
             *self.notes,
             "",
+            *([f"Commit {self.commit}.", ""] if self.commit else []),
             "| claim | paper | ours | verdict | why |",
             "| --- | --- | --- | --- | --- |",
             *(_table_row(c) for c in self.claims),
