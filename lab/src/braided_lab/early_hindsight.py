@@ -48,7 +48,7 @@ class _Hindsight:
 
     def _lost(self) -> list[Floats]:
         """By operator, the results that each group loses if it is flushed."""
-        operators, lost = self._spilling.tree.operators, []
+        operators, lost = self._spilling.tree.operators, list[Floats]()
         stored = [[self._in_memory(child) for child in o.node] for o in operators]
         coming = {name: self._to_come(name) for name in self._keys}
         left_new = coming[str(operators[0].node[0])]
@@ -57,7 +57,8 @@ class _Hindsight:
             results = left * right_new + left_new * right
             for above, (_, partner) in zip(operators[number + 1 :], stored[number + 1 :], strict=True):
                 results = results * (partner + coming[str(above.node[1])])
-            lost.append(np.bincount(self._groups, weights=results, minlength=1 << self._spilling.disk.bits))
+            groups = np.bincount(self._groups, weights=results, minlength=1 << self._spilling.disk.bits)
+            lost.append(groups.astype(np.float64))
             left_new = (left + left_new) * (right + right_new) - left * right
         return lost
 

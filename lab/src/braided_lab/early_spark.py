@@ -36,7 +36,7 @@ _LEAST = 0.05  # of all results: less is no effect
 
 
 class Outcome(NamedTuple):
-    """Shares of all results: when the last file was joined, and after the silence; seconds to half of them."""
+    """Shares of all results when the last file was joined, and after the silence; seconds to half."""
 
     at_input_end: float
     after_silence: float
@@ -55,19 +55,20 @@ def add(report: Report, *, rows: int, batches: int, repetitions: int) -> None:
             for turn in range(repetitions):
                 files = Path(folder) / str(turn)
                 _write(files, rows, batches, report.seed + turn)
-                for kind in found:
-                    found[kind].append(_run(spark, files, kind, rows, batches))
+                for kind, outcomes in found.items():
+                    outcomes.append(_run(spark, files, kind, rows, batches))
     finally:
         spark.stop()
-    for outcomes in zip(*found.values(), strict=True):
-        if len({o.results for o in outcomes}) > 1:
-            raise AssertionError(f"the results differ: {outcomes}")
+    for same in zip(*found.values(), strict=True):
+        if len({outcome.results for outcome in same}) > 1:
+            raise AssertionError(f"the results differ: {same}")
     for kind, runs in found.items():
         means = {k: round(statistics.fmean(getattr(r, k) for r in runs), 3) for k in Outcome._fields}
         report.rows.append({"experiment": "spark", "who": kind, "seeds": repetitions, **means})
         report.notes.append(
-            f"\nOn Spark, {kind}: {means['at_input_end']:.1%} of {means['results']:,.0f} results at the input's "
-            f"end, {means['after_silence']:.1%} {_SILENT_S:g} s later; half after {means['half_s']:.0f} s."
+            f"\nOn Spark, {kind}: {means['at_input_end']:.1%} of {means['results']:,.0f} results at the end "
+            f"of the input, {means['after_silence']:.1%} {_SILENT_S:g} s later; half of them after "
+            f"{means['half_s']:.0f} s."
         )
     report.claims += claims(found)
 
@@ -81,7 +82,7 @@ def claims(found: Mapping[str, list[Outcome]]) -> list[Claim]:
         ends = mean_of([ours.at_input_end - theirs.at_input_end for ours, theirs in pairs])
         said.append(
             Claim(
-                f"Ours, on Spark: with {kind} more of all results are there {_SILENT_S:g} s after the input's end",
+                f"Ours, on Spark: with {kind} more results are there {_SILENT_S:g} s after the input's end",
                 f"(ours: {_LEAST:.0%} of all more than state-spill)",
                 f"{more} more; {ends} at the input's end",
                 verdict(more, len(pairs)),
@@ -119,7 +120,7 @@ def _run(spark: Any, folder: Path, kind: str, rows: int, batches: int) -> Outcom
         came.append((time.monotonic() - began, *counted))
 
     began = time.monotonic()
-    checkpoint = str(folder / f"of {kind}")
+    checkpoint = str(folder / kind.replace(" ", "-"))
     writer = joined.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
     streaming = writer.start()
     try:

@@ -2,15 +2,15 @@
 
 | experiment | figure | inputs | who runs |
 | --- | --- | --- | --- |
-| inputs | 9 | four, of which 4, 3, 2, 1 are slow and bursty | flush policies; parts of ours switched off; hindsight |
-| uniform | 9 | four bursty, keys without buckets: the other reading of VII | flush policies; the flush policy alone |
+| inputs | 9 | four, of which 4, 3, 2, 1 are slow and bursty | flush policies, parts of ours, hindsight |
+| uniform | 9 | four bursty, keys without buckets | flush policies, ours without merges |
 | alpha, keeping | 7, 8 | four bursty | adaptive-global with the state manager |
 | memory | 10 | four bursty | the same, state-spill |
 | flush | 11 | four bursty | the same |
 | ratio | 12 | four steady, results twice the input at every join | the same, state-spill |
 | joins | 13 | six bursty | the same, state-spill, hash-merge |
 | disk | 9 | four bursty; the disk of 2008 as it was | flush policies |
-| spark | - | three, from files, on Spark (`early_spark`) | merges that wait, with a deadline and without, state-spill |
+| spark | - | three, from files, on Spark (`early_spark`) | the state manager, deadlines, state-spill |
 
 All but the last in virtual time (`early_measure`). At the paper's 800 rows a second its disk is idle: all
 groups can be merged again and again, so whoever merges is as early as a join that has all rows in memory, and
