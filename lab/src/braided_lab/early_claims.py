@@ -7,7 +7,7 @@ set-up can show.
 
 | verdict | if |
 | --- | --- |
-| not tested | there are fewer than two seeds, or all in memory is not as far ahead as is claimed |
+| not tested | one seed; or all in memory is not as far ahead as is claimed, and it is not behind beyond noise |
 | reproduced | the lead is as large as claimed, and no noise |
 | same direction | the lead is at least `LEAST`, and no noise |
 | not reproduced | else |
@@ -68,7 +68,8 @@ def _variations(cells: Cells, experiment: str) -> list[str]:
 
 def verdict(found: Mean, wanted: float, most: Mean | None = None) -> Verdict:
     """Of a lead that should be as large as `wanted`, where the set-up shows at most `most`."""
-    if not math.isfinite(found.low) or (most is not None and most.value < wanted):
+    blind = most is not None and most.value < wanted and found.high > 0
+    if not math.isfinite(found.low) or blind:
         return "not tested"
     if found.low <= 0:
         return "not reproduced"
