@@ -7,7 +7,7 @@ set-up can show.
 
 | verdict | if |
 | --- | --- |
-| not tested | one seed; or all in memory is not as far ahead as is claimed, and it is not behind beyond noise |
+| not tested | one seed; or all in memory is not as far ahead as claimed, and ours is not behind |
 | reproduced | the lead is as large as claimed, and no noise |
 | same direction | the lead is at least `LEAST`, and no noise |
 | not reproduced | else |
