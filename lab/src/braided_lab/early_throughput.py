@@ -14,7 +14,8 @@
 
 All but the last in virtual time (`early_measure`). At the paper's 800 rows a second its disk is idle: all
 groups can be merged again and again, so whoever merges is as early as a join that has all rows in memory, and
-nothing can be told. So the disk is slower here by a factor (`slower_disk`). Every seed has rows of its own, the same for all who run; every run must give the exact result.
+nothing can be told. So the disk is slower here by a factor (`slower_disk`). Every seed has rows of its own,
+the same for all who run; every run must give the exact result.
 """
 
 from __future__ import annotations
