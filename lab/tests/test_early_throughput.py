@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import braided as bd
+from braided.policies.flush import registry
 from braided_lab import early_throughput
 from braided_lab.early_arrivals import (
     Bursts,
@@ -23,16 +24,18 @@ from braided_lab.early_arrivals import (
     steady,
 )
 from braided_lab.early_claims import lead
+from braided_lab.early_hindsight import hindsight
 from braided_lab.early_measure import Costs, Run, Setting, VirtualRun, limit_bytes, query_of
+from braided_lab.report import Verdict
 
 GIVEN = early_throughput.parameters()
 COSTS = Costs(**GIVEN["costs"])
 WIDE = 2_000  # bytes of a tuple: so few rows fit that there are many groups
 TINY: dict[str, Any] = {
     **GIVEN["full"],
-    "scale": 0.004, "batch_s": 5.0, "seeds": 1, "some_seeds": 1,
+    "scale": 0.004, "batch_s": 5.0, "seeds": 2, "some_seeds": 1,
     "calm": ["D"], "alphas": [0.9], "keepings": ["recent"], "memory_shares": [0.15], "flush_shares": [0.1],
-    "join_ratios": [2], "joins": [4], "batches": [10.0], "disks": [10], "speed": 200,
+    "join_ratios": [2], "joins": [4], "experiments": GIVEN["full"]["experiments"][:-1],
 }  # fmt: skip
 
 
@@ -49,7 +52,8 @@ def run(setting: Setting, seed: int = 1) -> Run:
     sources, limit = rows(seed)
     options = {"interval": "5 seconds"}
     query = query_of(list(sources), Setting(**{**vars(setting), "options": options}), limit)
-    return VirtualRun(query, sources, COSTS, managed=setting.managed, along=setting.along).run(2.5)
+    choose = {"state-spill": lambda _: registry.state_spill, "hindsight": hindsight(sources), None: None}
+    return VirtualRun(query, sources, COSTS, choose[setting.chooses]).run(2.5)
 
 
 def test_bursty_sources_have_the_average_rate_and_long_silences() -> None:
@@ -98,8 +102,8 @@ def test_runs_are_exact_and_repeatable_in_virtual_time(flush: str) -> None:
 
 def test_parts_of_ours_can_be_switched_off() -> None:
     """Rows in memory met those of their group on disk only once they were flushed: half came at the end."""
-    whole, written = run(Setting()), run(Setting(along=False))
-    alone, managed = run(Setting(state_manager=False)), run(Setting("state-spill", managed=True))
+    whole, written = run(Setting()), run(Setting(take_along=False))
+    alone, managed = run(Setting(state_manager=False)), run(Setting(chooses="state-spill"))
     at_end = [r.counts["results_at_input_end"] for r in (whole, written, alone)]
     assert at_end[0] > at_end[1] > at_end[2]
     assert alone.counts["merges"] == 0 < managed.counts["merges"]
@@ -107,14 +111,24 @@ def test_parts_of_ours_can_be_switched_off() -> None:
     assert lead([whole], [alone], whole.results / 4).value > 0
 
 
+def test_hindsight_is_exact_and_repeatable() -> None:
+    found = [run(Setting(state_manager=False, chooses="hindsight"), seed) for seed in (1, 2, 3)]
+    blind = [run(Setting("state-spill"), seed) for seed in (1, 2, 3)]
+    assert sum(r.counts["merges"] for r in found) == 0
+    assert [r.results for r in found] == [r.results for r in blind]
+    again = run(Setting(state_manager=False, chooses="hindsight"), 1)
+    assert again.counts == found[0].counts
+
+
 def test_a_small_lab_reports_every_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {**GIVEN, "tuple_bytes": WIDE, "arrivals": {**GIVEN["arrivals"], "rate": 40_000}, "quick": TINY}
     monkeypatch.setattr(early_throughput, "parameters", lambda: given)
     report = early_throughput.lab(tmp_path, quick=True, seed=2)
     said = json.loads((tmp_path / "early-throughput.json").read_text())
-    assert len({c["claim"] for c in said["claims"]}) == len(report.claims) == 37
-    assert {c["verdict"] for c in said["claims"]} <= {"reproduced", "same direction", "not reproduced"}
+    assert len({c["claim"] for c in said["claims"]}) == len(report.claims) == 26
+    assert {c["verdict"] for c in said["claims"]} <= set(get_args(Verdict))
+    assert said["commit"] == report.commit
     assert all(row["seconds_to"]["10000"] > 0 for row in said["rows"])
-    assert len(list(tmp_path.glob("*.png"))) == 13
-    assert sum(row["flushed_rows"] > 0 for row in said["rows"]) == len(said["rows"]) - 1  # all but one
-    assert "| inputs | 4 bursty | adaptive | 1 |" in (tmp_path / "early-throughput.md").read_text()
+    assert len(list(tmp_path.glob("*.png"))) == 9
+    assert all((row["flushed_rows"] > 0) == (row["who"] != "all in memory") for row in said["rows"])
+    assert "| inputs | 4 bursty | adaptive | 2 |" in (tmp_path / "early-throughput.md").read_text()

@@ -142,7 +142,7 @@ def test_oracle_merges_that_wait(seed: int, arena: bool) -> None:
     streams = [stream(n, "40 us") if seed % 3 == 1 else bd.Stream(n, "k") for n in names]
     flush: Any = ("adaptive-global", "state-spill", "hash-merge")[seed % 3]
     plan: Any = ("mjoin", "linear")[seed // 2 % 2]
-    query = bd.JoinQuery(streams, plan=plan, memory=budget(defer=True, flush=flush))
+    query = bd.JoinQuery(streams, plan=plan, memory=budget(defer=True, flush=flush, take_along=seed % 4 < 2))
     made = Cluster(query, tables, arena=arena)
     found, cold = [], 0
     for number, batch in enumerate(batches_of(tables, 6)):

@@ -16,16 +16,12 @@ _FIGURES = {
     "figure-7": ("alpha", "Figure 7: weight of what was known"),
     "figure-8": ("keeping", "Figure 8: how intervals are put together"),
     "figure-9": ("inputs", "Figure 9: input behaviour"),
-    "parts": ("parts", "Parts switched off"),
     "figure-9-uniform": ("uniform", "Figure 9, keys without buckets"),
-    "figure-9-real": ("real time", "Figure 9, on a real clock"),
     "figure-10": ("memory", "Figure 10: memory, as a share of the input"),
     "figure-11": ("flush", "Figure 11: share of memory that is flushed at a time"),
     "figure-12": ("ratio", "Figure 12: join ratio"),
     "figure-13": ("joins", "Figure 13: number of joins"),
-    "batches": ("batches", "Rows are taken less often"),
-    "disk": ("disk", "A slower disk"),
-    "drivers": ("drivers", "Driver-stream policies under a memory budget"),
+    "figure-9-disk": ("disk", "Figure 9, with the disk of 2008"),
 }
 
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +28,10 @@ from braided.engine.engine import Engine
 from braided.engine.features import Host
 from braided.engine.sides.side import Rows
 from braided.engine.site import Site
-from braided.engine.spill.disk_phase import DiskPhase
 from braided.engine.spill.feature import Spilling
 from braided.engine.spill.files import Piece, Spill
 from braided.policies.arrays import Int64s
-from braided.policies.flush.question import Merge
+from braided.policies.flush.question import ChooseFlush
 from braided.query.memory import LIVE_SHARE
 from braided_lab.early_arrivals import KEY, ROW_ID, Floats, Source, expected
 
@@ -108,51 +107,34 @@ class PacedSpill(Spill):
         self._clock.move(seconds)
 
 
-class Managed(DiskPhase):
-    """The state manager merges, whatever the flush policy."""
-
-    def decide(self, *, idle: bool) -> Merge | None:
-        """As with the flush policy that has a state manager."""
-        memory = self.memory
-        self.memory = dataclasses.replace(memory, flush="adaptive-global", state_manager=True)
-        try:
-            return super().decide(idle=idle)
-        finally:
-            self.memory = memory
-
-
 class PacedSpilling(Spilling):
-    """What is on disk, with such a disk.
+    """What is on disk, with such a disk; another may choose what is flushed."""
 
-    `managed`: the state manager merges, whatever the flush policy; `along`: its merges take rows in memory
-    along, as the engine's do and the paper's do not.
-    """
-
-    def __init__(self, host: Host, *, managed: bool = False, along: bool = True) -> None:
+    def __init__(self, host: Host, choose: Callable[[PacedSpilling], ChooseFlush] | None = None) -> None:
         super().__init__(host)
-        if managed:
-            self.phase = Managed(self.disk, host)
-        self.phase.along = (self.phase.along or managed) and along
+        if choose is not None:
+            self.room.choose = choose(self)
         self.stored = 0  # rows that arrived at any operator
+        self.came: Counter[str] = Counter()  # and by source
 
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
         """Counted."""
         self.stored += len(rows)
+        if isinstance(source := self.tree.operators[operator].node[place], str):
+            self.came[source] += len(rows)
         super().arrived(operator, place, rows)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Who runs, and how; `managed` and `along` as in `PacedSpilling`."""
+    """Who runs, and how; `chooses` is who chooses what is flushed in place of `flush`."""
 
     flush: str = "adaptive-global"
     state_manager: bool = True
-    managed: bool = False
-    along: bool = True
+    take_along: bool = True
+    chooses: Literal["state-spill", "hindsight"] | None = None
     memory_share: float | None = None  # of the input; None: as the others
     options: Mapping[str, Any] = field(default_factory=dict)  # of Memory
-    driver: str = "initial-output-size"
-    plan: str = "linear"
 
 
 @dataclass(frozen=True)
@@ -188,32 +170,44 @@ def limit_bytes(rows: int, tuple_bytes: int, share: float) -> int:
 def query_of(
     names: Sequence[str], setting: Setting, limit: int, directory: str | None = None
 ) -> bd.JoinQuery:
-    """The join of all sources by one key."""
+    """The join of all sources by one key, one after the other."""
     flush: Any = setting.flush
-    manager = setting.state_manager
     memory = bd.Memory(
-        limit, flush=flush, state_manager=manager, directory=directory, **setting.options
+        limit, flush=flush, state_manager=setting.state_manager, take_along=setting.take_along,
+        directory=directory, **setting.options,
     )  # fmt: skip
-    tuning = bd.Tuning(setting.driver, index="hash")  # type: ignore[arg-type]
-    return bd.JoinQuery([bd.Stream(n, KEY) for n in names], plan=setting.plan, memory=memory, tuning=tuning)
+    tuning = bd.Tuning("initial-output-size", index="hash")
+    return bd.JoinQuery([bd.Stream(n, KEY) for n in names], plan="linear", memory=memory, tuning=tuning)
 
 
-class _Run:
-    """One run over rows with arrival times; how time passes is up to others."""
+class VirtualRun:
+    """One run over rows with arrival times; time passes as the cost model says."""
 
-    def __init__(self, engine: Engine, sources: Mapping[str, Source]) -> None:
-        self._engine, self._sources = engine, sources
-        self.spilling: Spilling = engine.core.features.get("spill")
+    def __init__(
+        self,
+        query: bd.JoinQuery,
+        sources: Mapping[str, Source],
+        costs: Costs,
+        choose: Callable[[PacedSpilling], ChooseFlush] | None = None,
+    ) -> None:
+        assert query.memory is not None
+        self.clock, self._costs, self._sources = Clock(), costs, sources
+        self._disk = PacedSpill(query.memory.directory, self.clock, costs)
+        site = Site(clock=self.clock, repeatable=True, store=self._disk)
+        engine = self._engine = Engine(query, site, {"spill": lambda host: PacedSpilling(host, choose)})
+        self.spilling: PacedSpilling = engine.core.features.get("spill")
         engine.core.learn({name: s.rows.schema for name, s in sources.items()})
         self._curve = [(0.0, 0)]
         self._sums = dict.fromkeys(sources, 0)
         self._held = 0
+        self._done = (0, 0)  # rows stored and read so far
+        self._cpu_s = 0.0
 
     def run(self, batch_s: float) -> Run:
         """All rows, and then what is left."""
         turn, taken = 0, dict.fromkeys(self._sources, 0)
         while any(taken[name] < s.rows.num_rows for name, s in self._sources.items()):
-            turn = max(turn + 1, int(np.ceil(self._now() / batch_s)))
+            turn = max(turn + 1, int(np.ceil(self.clock.now / batch_s)))
             self._merge_until(turn * batch_s)
             batch = self._arrived(taken)
             self._step(self._engine.step(self._engine.accept(batch, borrow=True), eager=False))
@@ -222,15 +216,15 @@ class _Run:
         for step in self._engine.finish():
             self._step(step)
         self._check()
-        return Run(np.array(self._curve), {**counts, "end_s": round(self._now(), 2)})
+        return Run(np.array(self._curve), {**counts, "end_s": round(self.clock.now, 2)})
 
     def _merge_until(self, seconds: float) -> None:
-        while self._now() < seconds:
+        while self.clock.now < seconds:
             if not list(map(self._step, self._engine.before())):
-                self._wait_until(seconds)
+                self.clock.now = seconds
 
     def _arrived(self, taken: dict[str, int]) -> dict[str, pa.RecordBatch]:
-        batch, now = {}, self._now()
+        batch, now = {}, self.clock.now
         for name, source in self._sources.items():
             low, high = taken[name], int(np.searchsorted(source.times, now, side="right"))
             batch[name] = source.rows.slice(low, high - low)
@@ -238,7 +232,7 @@ class _Run:
         return batch
 
     def _step(self, step: Iterator[pa.Table]) -> None:
-        began, results = self._now(), 0
+        began, results = self.clock.now, 0
         for table in step:
             results += table.num_rows
             for name in self._sums:
@@ -246,59 +240,16 @@ class _Run:
         self._worked(results)
         if results:
             so_far = self._curve[-1][1]
-            self._curve += [(began, so_far), (self._now(), so_far + results)]
+            self._curve += [(began, so_far), (self.clock.now, so_far + results)]
 
     def _check(self) -> None:
         found, wanted = (self._curve[-1][1], self._sums), expected(self._sources)
         if found != wanted:
             raise AssertionError(f"the result is not exact: {found} instead of {wanted}")
 
-    def _counts(self) -> dict[str, float]:
-        """When the last row has been taken."""
-        return {
-            "input_end_s": round(self._now(), 2),
-            "results_at_input_end": self._curve[-1][1],
-            "flushed_rows": self.spilling.disk.flushed_rows,
-            "read_rows": self.spilling.read_rows,
-            "merges": self.spilling.phase.merges,
-            "peak_bytes": self._held,
-        }
-
-    def _now(self) -> float:
-        raise NotImplementedError
-
-    def _wait_until(self, seconds: float) -> None:
-        raise NotImplementedError
-
     def _worked(self, results: int) -> None:
-        """A step is over."""
-
-
-class VirtualRun(_Run):
-    """Time passes as the cost model says."""
-
-    def __init__(
-        self, query: bd.JoinQuery, sources: Mapping[str, Source], costs: Costs, **manager: bool
-    ) -> None:
-        self.clock, self._costs = Clock(), costs
-
-        assert query.memory is not None
-        self._disk = PacedSpill(query.memory.directory, self.clock, costs)
-        site = Site(clock=self.clock, repeatable=True, store=self._disk)
-        engine = Engine(query, site, {"spill": lambda host: PacedSpilling(host, **manager)})
-        self._paced: PacedSpilling = engine.core.features.get("spill")
-        super().__init__(engine, sources)
-        self._done = (0, 0)  # rows stored and read so far
-        self._cpu_s = 0.0
-
-    def _now(self) -> float:
-        return self.clock.now
-
-    def _wait_until(self, seconds: float) -> None:
-        self.clock.now = seconds
-
-    def _worked(self, results: int) -> None:
-        before, self._done = self._done, (self._paced.stored, self._paced.read_rows)
+        """A step is over: what the CPU did takes its time."""
+        before, self._done = self._done, (self.spilling.stored, self.spilling.read_rows)
         stored, read = (now - then for now, then in zip(self._done, before, strict=True))
         costs, probes = self._costs, self._engine.probes + read
         seconds = probes * costs.probe_s + (stored + read) * costs.store_s + results * costs.result_s
@@ -306,20 +257,16 @@ class VirtualRun(_Run):
         self.clock.move(seconds)
 
     def _counts(self) -> dict[str, float]:
-        disk = self._disk
-        more = {"disk_s": round(disk.seconds, 2), "cpu_s": round(self._cpu_s, 2), "flushes": disk.flushes}
-        return {**super()._counts(), **more, "stored_rows": self._paced.stored}
-
-
-class RealRun(_Run):
-    """Real time and real files; a second of the arrival times lasts 1 / speed."""
-
-    def __init__(self, query: bd.JoinQuery, sources: Mapping[str, Source], *, speed: float) -> None:
-        super().__init__(Engine(query, Site(repeatable=True)), sources)
-        self._speed, self._began = speed, time.monotonic()
-
-    def _now(self) -> float:
-        return (time.monotonic() - self._began) * self._speed
-
-    def _wait_until(self, seconds: float) -> None:
-        time.sleep(max(0.0, (seconds - self._now()) / self._speed))
+        """When the last row has been taken."""
+        return {
+            "input_end_s": round(self.clock.now, 2),
+            "results_at_input_end": self._curve[-1][1],
+            "flushed_rows": self.spilling.disk.flushed_rows,
+            "read_rows": self.spilling.read_rows,
+            "merges": self.spilling.phase.merges,
+            "peak_bytes": self._held,
+            "disk_s": round(self._disk.seconds, 2),
+            "cpu_s": round(self._cpu_s, 2),
+            "flushes": self._disk.flushes,
+            "stored_rows": self.spilling.stored,
+        }

@@ -50,7 +50,9 @@ class Memory(Value):
     Rows are flushed to disk in partition groups: the same slice of keys of every input of an operator.
     `flush` says which go first ("adaptive-global", "state-spill", "hash-merge", "rpj", "largest"),
     `flush_share` how much of the limit goes at a time at least. With `state_manager` groups are merged from
-    disk whenever that promises more results than rows that arrive.
+    disk whenever that promises more results than rows that arrive. With `take_along` its merges take the rows
+    of the group in memory along, and these go to disk; without, as in the paper, they stay, and meet the rows
+    on disk only after they are flushed.
 
     What groups take in and give out is counted over an `interval`; `statistics` says how intervals are put
     together: the latest one ("recent"), an "average" of `average_of`, or one that forgets ("ewma"; `alpha` is
@@ -71,6 +73,7 @@ class Memory(Value):
     flush: Flush = "adaptive-global"
     flush_share: Annotated[float, above_zero(most=1)] = 0.05
     state_manager: bool = True
+    take_along: bool = True
     statistics: Keeping = "ewma"
     alpha: Annotated[float, above_zero(most=1)] = 0.5
     average_of: Annotated[int, whole(1, MOST_INT, "a whole number from 1 on")] = 3
@@ -90,6 +93,13 @@ class Memory(Value):
                 "one of them",
                 option="owed_within",
                 value=self.owed_within,
+            )
+        if self.owed_within is not None and not self.take_along:
+            raise InvalidValue(
+                "Memory: owed_within says how long results may wait, and with take_along=False rows in "
+                "memory wait until they are flushed; give one of them",
+                option="take_along",
+                value=self.take_along,
             )
 
     @property

@@ -106,6 +106,8 @@ def test_a_saved_state_knows_how_long_results_have_waited() -> None:
 def test_bad_deadlines_are_named() -> None:
     with pytest.raises(bd.BraidedError, match="owed_within says how long results may wait, and with defer=F"):
         bd.Memory("1 MB", owed_within="3 s", defer=False)
+    with pytest.raises(bd.BraidedError, match="with take_along=False rows in memory wait until"):
+        bd.Memory("1 MB", owed_within="3 s", take_along=False)
     wrong: Any
     for wrong in ("0 s", "soon", -1):
         with pytest.raises(bd.BraidedError, match="owed_within"):

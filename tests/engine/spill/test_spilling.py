@@ -41,6 +41,7 @@ def small(seed: int, **options: Any) -> bd.Memory:
     lineage: Any = ("carried", "recomputed")[seed % 2]
     interval = ("1 microsecond", "1 second")[seed % 2]
     limit = (SMALL, 3 * SMALL)[seed // 3 % 2]
+    options.setdefault("take_along", seed % 5 < 3)
     return bd.Memory(limit, statistics=keeping, lineage=lineage, interval=interval, **options)
 
 
@@ -119,10 +120,9 @@ def test_oracle_a_join_that_is_saved_and_restored(seed: int) -> None:
     tables = random_tables(seed, names, rows=60, keys=5)
     streams = [stream(n) if seed % 2 else bd.Stream(n, "k") for n in names]
     plan: Any = ("mjoin", "linear")[seed // 2 % 2]
-    queries = [
-        bd.JoinQuery(streams, plan=plan, memory=bd.Memory(limit, defer=(None, False)[seed % 2]))
-        for limit in (SMALL, 40 * SMALL)
-    ]
+    options: dict[str, Any] = {"defer": (None, False)[seed % 2], "take_along": seed % 4 > 0}
+    memories = bd.Memory(SMALL, **options), bd.Memory(40 * SMALL, defer=options["defer"])
+    queries = [bd.JoinQuery(streams, plan=plan, memory=memory) for memory in memories]
     live, found = bd.LocalJoin(queries[0]), []
     for number, batch in enumerate(batches_of(tables, 7)):
         found.append(live.push(batch))

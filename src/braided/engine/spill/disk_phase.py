@@ -46,7 +46,8 @@ class DiskPhase:
         # how fast merges are is measured in one batch and used from the next one on
         self._clock = time.perf_counter if host.site.retried else host.site.clock
         self.memory = disk.memory
-        self.along = self.memory.flush == "adaptive-global" and self.memory.state_manager
+        managed = self.memory.flush == "adaptive-global" and self.memory.state_manager
+        self.along = managed and self.memory.take_along
         first = _FIRST_STORED_RATE if host.site.retried else _FIRST_RATE
         self.rate = self.memory.disk_rate or first  # rows a second
         self._room_bytes = _MERGE_SHARE * self.memory.limit_bytes
@@ -98,7 +99,7 @@ class DiskPhase:
     def owed(self, operator: Operator) -> Any:
         """About how many combinations groups owe.
 
-        The state manager's merges take rows in memory along, so what they owe to those on disk counts, too.
+        Where merges take rows in memory along, what these owe to those on disk counts, too.
         Where inputs are flushed one by one, it does anyway; there after a merge nothing is known to be owed
         until something arrives or leaves.
         """

@@ -278,10 +278,11 @@ class Spilling(Feature):
     # parts of the above
 
     def _task_of(self, merge: Merge, *, leaves: bool = False) -> Tasks:
-        """Merge one group; with `leaves` what memory has of it goes along, and to disk."""
+        """Merge one group; what memory has of it goes along, and to disk, if it may and is asked to."""
         groups = np.zeros(1 << self.disk.bits, np.bool_)
         groups[merge.group] = True
-        leaves = leaves or self.phase.along or self.memory.owed_within is not None
+        asked = leaves or self.phase.along or self.memory.owed_within is not None
+        leaves = asked and self.memory.take_along
         return {merge.operator: Task(groups, self.memory.one_sided or leaves, leaves=leaves)}
 
     def _to_settle(self, merge: Merge | None, *, idle: bool) -> bool:

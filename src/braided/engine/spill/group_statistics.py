@@ -153,7 +153,7 @@ class GroupStatistics:
     def downstream(self, operator: Operator) -> Floats:
         """Intermediate rows in memory that came of each group."""
         rows = np.zeros(1 << self._bits)
-        if self._memory.flush == "state-spill":
+        if self._memory.flush in ("adaptive-global", "state-spill"):
             for source, side in self._tree.intermediates:
                 if operator.node in source.lineage:
                     groups = self._lineage(source, side, np.arange(side.first, side.count), operator)

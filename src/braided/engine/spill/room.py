@@ -27,6 +27,7 @@ class Room:
     def __init__(self, host: Host, disk: Disk, phase: DiskPhase, sifting: Sifting) -> None:
         self._host, self._disk, self._phase, self._sifting = host, disk, phase, sifting
         self._memory, self._tree = disk.memory, host.tree
+        self.choose = registry.FLUSHES[self._memory.flush]
         self._free = 0.0  # bytes that were freed since memory was given back
         free_at_once(self._memory.limit_bytes)
 
@@ -95,7 +96,7 @@ class Room:
     def _flush(self, size: float) -> None:
         """Write the least useful groups to disk, this many bytes at least."""
         plan = [self._phase.groups(o, with_rows=True) for o in self._tree.operators]
-        chosen = registry.FLUSHES[self._memory.flush](plan, size)
+        chosen = self.choose(plan, size)
         by_operator = [np.zeros(generations.rows.shape, np.bool_) for generations in self._disk.generations]
         for number, group, side in chosen:
             by_operator[number][slice(None) if side is None else side, group] = True

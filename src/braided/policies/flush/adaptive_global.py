@@ -8,10 +8,10 @@ way. A policy that looks at one operator only would starve those above.
 | --- | --- |
 | N | `wanted_bytes` |
 | input_tot | `arrived_in_all`: of all inputs of the plan, as N fills with intermediates, too |
-| expPrtInput | `expected_rows` |
+| expPrtInput | `expected_rows`; `choose` has one size for all rows, as shares are of rows (ours) |
 | expLocRslt | `expected_results`: combinations with a new row, by distinct keys, for any number of inputs |
-| obsGlo / obsLoc | `overall_share`; the text's obsLoc / obsGlo is a misprint (130 would be 520) |
-| grpScore | `score` |
+| expLocRslt obsGlo / obsLoc | `expected_overall`; the text has the ratio upside down (130 would be 520) |
+| grpScore | `score`; the intermediate rows that a group has made count with its own (ours, as state spill) |
 | SizeFlushed <= N | `lowest_first`: at least N, stops once it is reached, counts the bytes of all inputs |
 
 The loop that flushes what scores lowest serves all policies that score. Ties go to what frees more, then to
@@ -39,19 +39,23 @@ import numpy as np
 from braided.policies.arrays import Floats
 from braided.policies.flush.question import Flush, Groups
 
+_BELIEF = 4.0  # times as many, or as few: by more, observed results are not corrected
+
 
 def choose(plan: Sequence[Groups], wanted_bytes: float) -> list[Flush]:
     """The groups with the fewest expected overall results per row."""
     everything = arrived_in_all(plan)
     wanted_bytes = min(wanted_bytes, float(sum(groups.sizes.sum() for groups in plan)))
-    return lowest_first(plan, wanted_bytes, [scores(groups, everything, wanted_bytes) for groups in plan])
+    size = sum(float(np.asarray(groups.row_bytes) @ groups.arrived.sum(axis=1)) for groups in plan)
+    row_bytes = size / everything if everything > 0 else 1.0
+    found = [scores(g, everything, (row_bytes,) * len(g.rows), wanted_bytes) for g in plan]
+    return lowest_first(plan, wanted_bytes, found)
 
 
-def scores(groups: Groups, everything: float, wanted_bytes: float) -> Floats:
+def scores(groups: Groups, everything: float, row_bytes: Sequence[float], wanted_bytes: float) -> Floats:
     """The score of each group of an operator."""
-    new = expected_rows(groups.arrived, everything, groups.row_bytes, wanted_bytes)
-    local = expected_results(groups.rows, new, groups.unique)
-    return score(local * overall_share(groups), groups.rows)
+    new = expected_rows(groups.arrived, everything, row_bytes, wanted_bytes)
+    return score(expected_overall(groups, new), groups.rows, groups.downstream)
 
 
 def arrived_in_all(plan: Sequence[Groups]) -> float:
@@ -73,25 +77,26 @@ def expected_results(rows: Floats, new: Floats, unique: Floats) -> Floats:
     return np.asarray(combinations / same_key(unique, len(rows)))
 
 
+def expected_overall(groups: Groups, new: Floats) -> Floats:
+    """Overall results of each group: those observed, times the local results expected by those observed.
+
+    Results of today come of rows of long ago, so of bursts the ratio may be anything: it is believed within
+    `_BELIEF` times that of rows, both ways. So nothing is divided by what an average has all but forgotten.
+    """
+    local = expected_results(groups.rows, new, groups.unique)
+    rows = np.asarray(new.sum() / max(float(groups.arrived.sum()), 1.0))
+    growth = np.divide(local, groups.local, out=np.full(local.shape, np.inf), where=groups.local > 0)
+    return np.asarray(groups.overall * np.clip(growth, rows / _BELIEF, rows * _BELIEF))
+
+
 def same_key(unique: Floats, inputs: int) -> Floats:
     """One in how many combinations of rows of a group has one key throughout."""
     return np.asarray(np.maximum(unique, 1.0) ** (inputs - 1))
 
 
-def overall_share(groups: Groups) -> Floats:
-    """Overall results per local one; without any, those of the whole operator, or one for the root.
-
-    Less than one local result in an interval is none: averages that forget leave a little of what is long
-    past, and results that old rows still give, by that little, would be any number.
-    """
-    local, overall = groups.local.sum(), groups.overall.sum()
-    usual = overall / local if groups.parent is not None and local >= 1 else 1.0
-    return np.where(groups.local >= 1, per(groups.overall, groups.local), usual)
-
-
-def score(overall: Floats, rows: Floats) -> Floats:
-    """Expected overall results per row in memory; nothing for an empty group."""
-    return per(overall, np.asarray(rows.sum(axis=0)))
+def score(overall: Floats, rows: Floats, downstream: Floats | float = 0.0) -> Floats:
+    """Expected overall results per row in memory, here and downstream; nothing for an empty group."""
+    return per(overall, np.asarray(rows.sum(axis=0) + downstream))
 
 
 def lowest_first(plan: Sequence[Groups], wanted_bytes: float, scores: Sequence[Floats]) -> list[Flush]:

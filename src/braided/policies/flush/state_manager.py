@@ -8,6 +8,7 @@ looks at the best of all only).
 | paper (Algorithm 2) | here |
 | --- | --- |
 | dskLocRslt | `owed`; a flush adds `owed_after_flush` |
+| obsGlo / obsLoc | `overall_share` |
 | dskThroughput(j) | `results_per_row` on disk now (the example's 6.33 is by those before the flush) |
 | dskConst | `Setting.disk_rate` |
 | memThroughput | `memory_rate`: memConst is 1 / interval here, times `Setting.memory_weight` |
@@ -32,7 +33,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from braided.policies.arrays import Floats
-from braided.policies.flush.adaptive_global import overall_share, per, same_key
+from braided.policies.flush.adaptive_global import per, same_key
 from braided.policies.flush.question import Decision, Groups, Merge, Setting
 
 
@@ -72,6 +73,17 @@ def memory_rate(groups: Groups, setting: Setting) -> float:
 def results_per_row(groups: Groups) -> Floats:
     """Overall results that a merge of each group is expected to give, per row that it reads."""
     return per(groups.owed * overall_share(groups), rows_on_disk(groups))
+
+
+def overall_share(groups: Groups) -> Floats:
+    """Overall results per local one; without any, those of the whole operator, or one for the root.
+
+    Less than one local result in an interval is none: averages that forget leave a little of what is long
+    past, and results that old rows still give, by that little, would be any number.
+    """
+    local, overall = groups.local.sum(), groups.overall.sum()
+    usual = overall / local if groups.parent is not None and local >= 1 else 1.0
+    return np.where(groups.local >= 1, per(groups.overall, groups.local), usual)
 
 
 def owed_after_flush(disk_rows: Floats, flushed_rows: Floats, unique: Floats) -> Floats:
