@@ -107,6 +107,11 @@ def test_a_checkpoint_that_is_new_and_one_of_no_join(spark: SparkSession, tmp_pa
     run(frames["a"], tmp_path)
     with pytest.raises(bd.BraidedError, match=r"no state of a Braided join .*; name another folder"):
         bd.spark.join(query(NAMES), frames, checkpoint=str(tmp_path / "checkpoint"))
+    (tmp_path / "checkpoint").rename(tmp_path / "check point")
+    with pytest.raises(
+        bd.BraidedError, match="only from paths without spaces and the like: rename the folder"
+    ):
+        bd.spark.join(query(NAMES), frames, checkpoint=str(tmp_path / "check point"))
     wrong: Any = 7
     with pytest.raises(bd.BraidedError, match="checkpoint must be the path of a folder; got 7"):
         bd.spark.join(query(NAMES), frames, checkpoint=wrong)

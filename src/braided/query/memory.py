@@ -17,6 +17,7 @@ Keeping = Literal["recent", "average", "ewma"]
 LEAST_BYTES = 1 << 12
 MOST_BYTES = 1 << 60
 LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
+_GROUP_BYTES = 200_000  # of the limit for each group, about: smaller pieces take long, larger ones room
 _GROUPS = tuple(1 << bits for bits in range(1, 11))
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
@@ -128,7 +129,7 @@ class Memory(Value):
         """How many partition groups an operator has, as a power of two: more where there is more room."""
         if self.groups is not None:
             return self.groups.bit_length() - 1
-        return min(8, max(3, (self.limit_bytes >> 18).bit_length()))
+        return min(8, max(3, (self.limit_bytes // _GROUP_BYTES).bit_length()))
 
     @property
     def one_sided(self) -> bool:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -286,7 +287,10 @@ def _metas(spark: SparkSession, checkpoint: str) -> dict[int, dict[int, Meta]]:
             metas[operator] = {label: Meta.decode(bytes(data)) for label, data in rows}
     except Exception as wrong:
         reason = f"no state of a Braided join can be read there ({str(wrong).splitlines()[0]})"
-        raise InvalidValue(f"checkpoint {checkpoint!r}: {reason}; name another folder") from None
+        remedy = "name another folder"
+        if quote(checkpoint, safe="/:") != checkpoint:
+            remedy = "Spark reads state only from paths without spaces and the like: rename the folder"
+        raise InvalidValue(f"checkpoint {checkpoint!r}: {reason}; {remedy}") from None
     return metas
 
 
