@@ -9,7 +9,6 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-import braided as bd
 from braided.policies.flush import registry
 from braided_lab import early_throughput
 from braided_lab.early_arrivals import (
@@ -25,7 +24,7 @@ from braided_lab.early_arrivals import (
 )
 from braided_lab.early_claims import lead
 from braided_lab.early_hindsight import hindsight
-from braided_lab.early_measure import Costs, Run, Setting, VirtualRun, limit_bytes, query_of
+from braided_lab.early_measure import Costs, Run, Setting, VirtualRun, group_bits, limit_bytes, query_of
 from braided_lab.report import Verdict
 
 GIVEN = early_throughput.parameters()
@@ -43,7 +42,7 @@ def rows(seed: int = 1, count: int = 1_500, inputs: int = 3) -> tuple[dict[str, 
     """Rows of a few bursty sources, and a limit for a tenth of them."""
     rng = np.random.default_rng(seed)
     limit = limit_bytes(inputs * count, WIDE, 0.1)
-    keys = keys_of(rng, inputs, count, count * 4 // 5, bd.Memory(limit).group_bits)
+    keys = keys_of(rng, inputs, count, count * 4 // 5, group_bits(limit))
     times = [bursty(rng, count, Bursts(30, 1.5, 2, 8)) for _ in range(inputs)]
     return sources_of(keys, times, WIDE, alphabet(inputs)), limit
 

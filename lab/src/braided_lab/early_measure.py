@@ -167,14 +167,20 @@ def limit_bytes(rows: int, tuple_bytes: int, share: float) -> int:
     return round(share * rows * (tuple_bytes + STORED_BYTES) / LIVE_SHARE)
 
 
+def group_bits(limit: int) -> int:
+    """How many partition groups there are, as a power of two: 64 at a tenth of the paper's size."""
+    return min(8, max(3, (limit >> 16).bit_length()))
+
+
 def query_of(
     names: Sequence[str], setting: Setting, limit: int, directory: str | None = None
 ) -> bd.JoinQuery:
     """The join of all sources by one key, one after the other."""
     flush: Any = setting.flush
+    options = {"groups": 1 << group_bits(limit)} | dict(setting.options)
     memory = bd.Memory(
         limit, flush=flush, state_manager=setting.state_manager, take_along=setting.take_along,
-        directory=directory, **setting.options,
+        directory=directory, **options,
     )  # fmt: skip
     tuning = bd.Tuning("initial-output-size", index="hash")
     return bd.JoinQuery([bd.Stream(n, KEY) for n in names], plan="linear", memory=memory, tuning=tuning)

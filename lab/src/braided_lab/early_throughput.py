@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-import braided as bd
 from braided.policies.flush import registry
 from braided_lab import early_claims, early_figures, early_spark
 from braided_lab.early_arrivals import Bursts, Source, alphabet, bursty, keys_of, sources_of, steady
@@ -45,7 +44,7 @@ from braided_lab.early_claims import (
     STATE_SPILL,
 )
 from braided_lab.early_hindsight import hindsight
-from braided_lab.early_measure import Costs, Run, Setting, VirtualRun, limit_bytes, query_of
+from braided_lab.early_measure import Costs, Run, Setting, VirtualRun, group_bits, limit_bytes, query_of
 from braided_lab.report import Report, committed, quiet
 
 Cells = dict[tuple[str, str, str], list[Run]]  # by experiment, variation and who ran; one of each seed
@@ -173,7 +172,7 @@ def _sources(
     bursts = Bursts(**{**given["arrivals"], "rate": given["arrivals"]["rate"] * scale})
     limit = limit_bytes(which.inputs * rows, given["tuple_bytes"], case.memory_share)
     if which.buckets:
-        keys = keys_of(rng, which.inputs, rows, key_range, bd.Memory(limit).group_bits)
+        keys = keys_of(rng, which.inputs, rows, key_range, group_bits(limit))
     else:
         keys = [rng.integers(0, key_range, rows) for _ in range(which.inputs)]
     names = alphabet(which.inputs)
