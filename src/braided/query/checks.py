@@ -188,7 +188,8 @@ def _whole(query: JoinQuery) -> Problems:
         yield "memory", "memory needs a key: rows go to disk by slices of keys; give the streams one"
     if query.memory and query.promises and not query.one_key:
         remedy = "leave memory out, or let streams promise nothing (unique, arrival, punctuation)"
-        yield "memory", f"memory does not go with promises about one of several keys yet; {remedy}"
+        why = "what is closed is looked for in all stored rows, and those on disk are not seen"
+        yield "memory", f"memory does not go with promises about one of several keys: {why}; {remedy}"
     if query.emit_punctuations and (query.on is not None or not query.promises):
         promise = "a stream that is unique, punctuated, clustered or ordered"
         needs = f"{promise}, one key that all streams have and no window that counts rows"

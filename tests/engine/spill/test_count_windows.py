@@ -75,8 +75,8 @@ def lasting(
 @pytest.mark.parametrize("silent", [range(0), range(20, 40)])
 @pytest.mark.parametrize("defer", [False, True])
 def test_rows_that_newer_ones_push_out_go_from_disk_too(defer: bool, silent: range) -> None:
-    without, wanted = lasting(None, 120, silent=silent)
-    live, found = lasting(bd.Memory(12_000, defer=defer), 120, silent=silent)
+    without, wanted = lasting(None, 60, silent=silent)
+    live, found = lasting(bd.Memory(12_000, defer=defer), 60, silent=silent)
     assert sum(s.spilled_rows for s in live.stats().streams.values()) > 0
     assert held(live) <= 2 * held(without) + 400, (held(live), held(without))  # with a batch's rows
     assert found + live.end().num_rows == wanted + without.end().num_rows

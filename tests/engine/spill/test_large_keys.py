@@ -10,12 +10,18 @@ import pytest
 
 import braided as bd
 from braided.engine.sides.side import Rows, SideState
+from braided.engine.spill import disk
 from braided.engine.spill.disk_phase import DiskPhase
 from braided.testing import assert_same_bag, expected
 from tests.engine.spill.test_spilling import FLUSHES
 from tests.seeds import seeds
 
 LIMIT = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _nothing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "AT_ONCE_BYTES", 0)
 
 
 def hot(seed: int, rows: int, *, hot_rows: float, batches: int = 12) -> list[pa.Table]:
@@ -66,9 +72,9 @@ def test_a_large_group_has_few_pieces() -> None:
     live = bd.LocalJoin(bd.JoinQuery(streams, memory=bd.Memory(LIMIT, defer=False)))
     few = hot(1, 1, hot_rows=1, batches=1)[0].drop_columns("t")
     rows = 0
-    for batch in hot(2, 3000, hot_rows=1, batches=300):
+    for batch in hot(2, 1500, hot_rows=1, batches=150):
         rows += live.push({"a": batch.drop_columns("t"), "b": few.slice(0, 1 if not rows else 0)}).num_rows
-    assert rows == 3000
+    assert rows == 1500
     generations = live._engine.core.features.get("spill").disk.generations[0]
-    assert len(list(generations)) < 100
-    assert live.stats().streams["a"].spilled_rows > 2500
+    assert len(list(generations)) < 60
+    assert live.stats().streams["a"].spilled_rows > 1000

@@ -33,6 +33,7 @@ from braided.query.windows import CountWindow
 
 _PREFIX = "spill/"  # of parts with rows
 IN_MEMORY = 1 << 62  # the number of the generation to come
+AT_ONCE_BYTES = 1 << 20  # a group that is not larger is read at once, whatever the limit is
 SMALL_SHARE = 0.125  # of the limit: how large a piece of an oversized group is, so that it is left as it is
 
 
@@ -85,7 +86,8 @@ class Disk:
 
     def oversized(self, operator: Operator) -> Bools:
         """Which groups on disk are larger than the limit; not if rows must be counted, which takes all."""
-        return (self.bytes_in_memory(operator) > self.memory.limit_bytes) & (not self._query.counts)
+        most = max(self.memory.limit_bytes, AT_ONCE_BYTES)
+        return (self.bytes_in_memory(operator) > most) & (not self._query.counts)
 
     def small_rows(self, operator: Operator) -> Floats:
         """By group: pieces with fewer rows are small enough to be read all at once."""

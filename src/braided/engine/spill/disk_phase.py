@@ -32,6 +32,7 @@ from braided.policies.flush.state_manager import owed_after_flush
 from braided.query.plan_tree import Plan
 
 _MERGE_SHARE = 0.125  # of the limit: rows that are merged at a time, and rows that wait meanwhile
+_BLOCKS_SHARE = 0.5  # of the limit: blocks of a group that is larger than it
 _PIECE_ROWS = 1 << 17
 _FIRST_RATE, _FIRST_STORED_RATE = 1e6, 3e5  # rows a second of a merge until it is measured, and on Spark
 _log = logging.getLogger("braided.memory")
@@ -175,7 +176,7 @@ class DiskPhase:
 
     def _in_blocks(self, operator: Operator, groups: Bools, *, with_memory: bool) -> Iterator[_Loaded]:
         """The same for a group that is larger than the limit."""
-        room_bytes = self._room_bytes / len(operator.node)
+        room_bytes = _BLOCKS_SHARE * self.memory.limit_bytes / len(operator.node)
         held: dict[Plan, tuple[Block, SideState]] = {}
         for blocks in meeting(self._disk, operator, groups, room_bytes, with_memory=with_memory):
             for child, block in zip(operator.node, blocks, strict=True):
