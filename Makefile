@@ -31,7 +31,7 @@ ENGINE := tests/kernels tests/sides tests/operators tests/engine tests/local
 test: check docs
 	@mkdir -p build; \
 	$(BIN)/python -m pytest tests/spark benchmarks > build/spark-tests.txt 2>&1 & spark=$$!; \
-	BRAIDED_SEEDS=0.3 nice $(BIN)/python -m pytest $(ENGINE) > build/engine-tests.txt 2>&1 & engine=$$!; \
+	BRAIDED_SEEDS=0.2 nice $(BIN)/python -m pytest $(ENGINE) > build/engine-tests.txt 2>&1 & engine=$$!; \
 	nice $(BIN)/python -m pytest tests src lab --ignore=tests/spark $(ENGINE:%=--ignore=%); others=$$?; \
 	wait $$engine; engine=$$?; cat build/engine-tests.txt; \
 	wait $$spark; spark=$$?; cat build/spark-tests.txt; \
