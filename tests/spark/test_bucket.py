@@ -81,6 +81,14 @@ class Cluster:
     def push(self, batch: dict[str, pa.Table]) -> pa.Table:
         return self._run(self.packed(batch))
 
+    def push_twice(self, batch: dict[str, pa.Table]) -> pa.Table:
+        """A batch whose first attempt's state is lost; the second gives the same."""
+        before = copy.deepcopy(self.states)
+        first, self.states = self.push(batch), before
+        second = self.push(batch)
+        assert bag(first) == bag(second)
+        return second
+
     def beat(self) -> pa.Table:
         """A batch in which all streams are silent."""
         beats = pa.record_batch({"beat": [0], "run": [0], "changed": [False]})

@@ -122,12 +122,13 @@ class Core:
 
     def past_us(self, node: Plan) -> int:
         """Before which time rows of an input have been passed by the watermark: their own, or their end."""
-        if self.settled_us == NONE_US or not self.query.windowed:
+        settled_us = self.settled_us
+        if settled_us == NONE_US or not self.query.windowed:
             return BOTTOMLESS_US
         if not isinstance(node, str):
-            return self.settled_us
+            return settled_us
         retention_us = self.query.bounds.retention_us(self.query.names.index(node))
-        return BOTTOMLESS_US if retention_us >= INFINITE_US else self.settled_us - retention_us
+        return BOTTOMLESS_US if retention_us >= INFINITE_US else settled_us - retention_us
 
     @property
     def settled_us(self) -> int:

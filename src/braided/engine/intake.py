@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,8 @@ from braided.engine.sides import times
 from braided.engine.sides.keys import KeyFormat, Keys, key_format, keys_in, valid_keys
 from braided.engine.sides.payload import owned
 from braided.engine.sides.side import Rows
-from braided.engine.sides.storable import from_storable, no_rows, to_storable
+from braided.engine.sides.storable import conform, from_storable, no_rows, to_storable
+from braided.engine.state import linked_rows
 from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidType
 from braided.query.join_query import JoinQuery
@@ -217,11 +218,14 @@ class Intake:
 
     def empty(self) -> Arrival:
         """Return an arrival without rows."""
-        return Arrival(self.stored(no_rows(self.layout.stored_schema)))
+        (none,) = self.stored([no_rows(self.layout.stored_schema)])
+        return Arrival(none)
 
-    def stored(self, batch: pa.RecordBatch, linked: Bools | None = None) -> Rows:
-        """Rows of a batch of stored columns, as a snapshot keeps them."""
-        return self._hashed(batch, self._times(batch).us, linked)
+    def stored(self, batches: Iterable[pa.RecordBatch]) -> list[Rows]:
+        """Rows of batches of stored columns, as a saved state keeps them, in today's columns."""
+        parts = [linked_rows(batch) for batch in batches]
+        today = [(conform(rows, self.layout.stored_schema), linked) for rows, linked in parts]
+        return [self._hashed(rows, self._times(rows).us, linked) for rows, linked in today]
 
     def _hashed(self, stored: pa.RecordBatch, event_us: Int64s, linked: Bools | None) -> Rows:
         columns = [stored.column(k) for k in self.layout.keys]

@@ -18,7 +18,7 @@ from braided.engine.features import outlasting
 from braided.engine.intake import Counters
 from braided.engine.sides.side import BOTTOMLESS_US, Reason, Rows, SideState
 from braided.engine.sides.storable import conform
-from braided.engine.state import EngineState, Held, Part, Table, linked_rows, rows_of
+from braided.engine.state import EngineState, Held, Part, Table, rows_of
 from braided.query.errors import InvalidValue
 from braided.query.values import plain
 
@@ -121,10 +121,9 @@ def _put_rows(engine: Engine, state: EngineState, *, same: bool) -> None:
     for stream in engine.core.streams:
         if stream is None:
             continue
-        name, stored = stream.layout.stream.name, stream.layout.stored_schema
+        name = stream.layout.stream.name
         part, side = state.part(rows_of(name)), engine.tree.sides[name]
-        batches = [linked_rows(batch) for batch in part.batches]
-        pieces = [stream.stored(conform(batch, stored), linked) for batch, linked in batches]
+        pieces = stream.stored(part.batches)
         _put(engine, _not_gone(pieces, part, side), part, side)
     if not same:
         engine.tree.rebuild(engine.core.floors_us)

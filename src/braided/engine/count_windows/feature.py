@@ -21,8 +21,7 @@ import numpy as np
 
 from braided.engine.features import Feature, Host, Numbers, Step
 from braided.engine.sides.side import Rows, SideState, concat_rows
-from braided.engine.sides.storable import conform
-from braided.engine.state import EngineState, Held, linked_rows, rows_of
+from braided.engine.state import EngineState, Held, rows_of
 from braided.engine.watermark import END_US, NONE_US
 from braided.query.windows import CountWindow
 
@@ -80,10 +79,7 @@ class CountWindows(Feature):
         for i, (name, stream) in enumerate(zip(self.host.query.names, self.host.streams, strict=True)):
             part = state.parts.get(_part(name))
             if stream is not None and part is not None and part.batches:
-                batches = [linked_rows(batch) for batch in part.batches]
-                stored = stream.layout.stored_schema
-                rows = [stream.stored(conform(batch, stored), linked) for batch, linked in batches]
-                self._settled(i, rows, self.host.joined_us)
+                self._settled(i, stream.stored(part.batches), self.host.joined_us)
 
     def nbytes(self) -> int:
         """Rows that wait are held, too."""
