@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo examples test quick check docs bench chaos burst seeds soak forgetting histories layouts memory kafka compare compat clean
+.PHONY: demo examples test quick check docs bench chaos burst seeds soak forgetting histories layouts memory kafka compare compat lab-check clean
 
 # the product, the lab and the benchmarks, all editable
 PROJECTS := -e '.[dev]' -e lab -e benchmarks
@@ -52,6 +52,10 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# which pages of papers were measured on code that has changed since
+lab-check: $(VENV)/ready
+	$(BIN)/python -m braided_lab.measured
 
 # the documentation as pages: build/site/index.html; a link that leads nowhere is an error
 docs: $(VENV)/ready

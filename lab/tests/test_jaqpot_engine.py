@@ -39,7 +39,7 @@ def test_with_all_rows_probing_the_engine_is_the_model(plan: str) -> None:
     bench = Bench(work, rng, 30)
     found = bench.unlimited()
     held = {node: side.rows for node, side in found.engine.tree.sides.items()}
-    assert held == work.state_windows  # all states are full
+    assert held == work.held  # all states are full
     assert found.probes.mean() == pytest.approx(work.setting.saturation, rel=0.15)
     assert found.results.mean() == pytest.approx(work.setting.full.output, rel=0.2)
     for node, rows in found.entered.items():

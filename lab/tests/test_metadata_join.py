@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from braided_lab import metadata_claims, metadata_join, metadata_lengths, metadata_spark
+from braided_lab.measured import commit
 from braided_lab.metadata_measure import (
     COLUMNS,
     Curve,
@@ -21,7 +22,7 @@ from braided_lab.metadata_measure import (
     run_xjoin,
 )
 from braided_lab.news import News, tables
-from braided_lab.report import Report, Verdict, commit
+from braided_lab.report import Report, Verdict
 
 GIVEN = metadata_join.parameters()
 TINY: dict[str, Any] = {

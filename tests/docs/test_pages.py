@@ -14,3 +14,9 @@ def test_a_page_runs(page: str) -> None:
     found = blocks(page)
     assert found
     run(page, found, {})
+
+
+def test_what_allocations_yield_is_what_the_page_shows() -> None:
+    found = blocks("howto/overload.md", "## What each allocation would yield", "## CPU: rows admitted")
+    assert len(found) == 1
+    run("howto/overload.md", found, {})

@@ -56,6 +56,28 @@ def test_init_then_explain_without_spark(tmp_path: Path) -> None:
     assert "Late rows go to json" in done.stdout
 
 
+def test_explain_says_what_to_expect_at_rates(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    rates = ("--rates", "orders=200, payments=100")
+    done = braided("explain", "job.yaml", *rates, "--keys", "5000", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "expected state:" in done.stdout
+    assert "expected cost on this machine, every row probing" in done.stdout
+    assert "assumed" not in done.stdout
+    for given, message in (
+        (
+            "orders",
+            "--rates must be streams and rows a second, such as orders=2000,payments=1800; got 'orders'",
+        ),
+        ("orders=-1", "explain: rates of 'orders' must be 0 or more rows a second; got -1.0"),
+        ("order=1", "explain: rates: no stream 'order'; did you mean 'orders'?"),
+    ):
+        done = braided("explain", "job.yaml", "--rates", given, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (1, f"braided: {message}\n")
+    done = braided("explain", "job.yaml", "--keys", "5", cwd=tmp_path)
+    assert "explain: keys says nothing without rates" in done.stderr
+
+
 def test_init_writes_over_nothing(tmp_path: Path) -> None:
     job = write_example(tmp_path / "new")
     assert job == tmp_path / "new" / "job.yaml"

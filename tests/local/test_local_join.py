@@ -222,6 +222,7 @@ def test_statistics_are_immutable_complete_and_add_up() -> None:
     plain = seen.to_dict()
     assert plain["half_joins"]["s0->s1"].keys() == {"probes", "matches", "allowance", "same_key"}
     assert "driver streams" in live.explain()
+    assert "expected state" in live.explain(rates=dict.fromkeys(tables, 10.0))
 
 
 def test_statistics_can_be_read_from_another_thread_while_the_join_runs() -> None:

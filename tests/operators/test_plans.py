@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -262,10 +263,14 @@ def test_bad_plans_and_graphs_say_what_is_wrong(options: dict[str, Any], message
         bd.JoinQuery(streams, **options)
 
 
-def test_count_windows_need_one_operator() -> None:
+def test_count_windows_in_a_tree_do_not_go_with_memory() -> None:
     streams = [bd.Stream(n, key="k", time="t", window=bd.CountWindow(5)) for n in "abc"]
-    with pytest.raises(bd.BraidedError, match="needs all streams in one operator"):
-        bd.JoinQuery(streams, plan="linear")
+    with pytest.raises(bd.BraidedError, match=r"'a': memory does not go with .* several operators"):
+        bd.JoinQuery(streams, plan="linear", memory=bd.Memory(10_000))
+    pairs = [("a.k", "b.k"), ("b.k", "c.k"), ("a.m", "b.m")]  # one operator, and two keys of a and b
+    both = [dataclasses.replace(s, key=None) for s in streams]
+    with pytest.raises(bd.BraidedError, match=r"counts rows by \('k', 'm'\).* to disk by \('k',\)"):
+        bd.JoinQuery(both, pairs, memory=bd.Memory(10_000))
 
 
 def test_a_plan_is_no_meaning_but_on_is() -> None:

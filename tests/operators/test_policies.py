@@ -117,6 +117,41 @@ def test_consumption_rate_takes_the_most_selective_stream_first() -> None:
     assert live.stats().driver_streams == ("a", "c", "b")
 
 
+def a_batch(**rows: int) -> dict[str, pa.Table]:
+    """Rows by stream, whose keys never meet."""
+    return {name: random_tables(1, [name], rows=n)[name] for name, n in rows.items()}
+
+
+@pytest.mark.parametrize("plan", ["mjoin", "linear"])
+def test_consumption_rate_follows_rates_that_turn_round(plan: str) -> None:
+    """It counted all rows ever, so after a year it took another year until it followed."""
+    query = bd.JoinQuery([stream(n) for n in "abc"], plan=plan, tuning=tuned("consumption-rate"))
+    live = bd.LocalJoin(query)
+    for _ in range(50):
+        live.push(a_batch(a=90, b=30, c=30))
+    assert live.stats().driver_streams[0] == "a"
+    first = []
+    for _ in range(4):
+        live.push(a_batch(a=30, b=90, c=30))
+        first.append(live.stats().driver_streams[0])
+    assert first == ["a", "a", "b", "b"]
+
+
+def test_what_fades_is_saved_so_a_restart_decides_the_same() -> None:
+    """A restart in the middle of a change, where only the faded numbers tell which stream is first."""
+    query = bd.JoinQuery([stream(n) for n in "ab"], tuning=tuned("consumption-rate"))
+    live, told = bd.LocalJoin(query), set()
+    for _ in range(20):
+        live.push(a_batch(a=90, b=30))
+    for _ in range(6):
+        restored = bd.LocalJoin(query).restore(live.snapshot())
+        for join in (live, restored):
+            join.push(a_batch(a=30, b=90))
+        assert restored.stats().driver_streams == live.stats().driver_streams
+        told.add(live.stats().driver_streams)
+    assert len(told) == 2  # it did change
+
+
 def test_output_rate_takes_the_stream_that_stored_least_first() -> None:
     live = bd.LocalJoin(bd.JoinQuery([stream(n, "1 hour") for n in "abc"], tuning=tuned("output-rate")))
     tables = random_tables(3, ["a", "b", "c"], rows=200)

@@ -7,7 +7,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from braided.policies.sharing import fill, let_in, split, whole
+from braided.policies.sharing import fill, let_in, whole
+from braided.policies.window_split import Storing, split
 from braided.query.overload import InputAllocation, WindowSplit
 
 RULES = get_args(InputAllocation)
@@ -44,7 +45,7 @@ def test_regulated_rates_of_the_papers_example() -> None:
     [("max-slow", 250), ("max-fast", 50), ("proportional", 83.33), ("inverse", 216.67), ("equal", 150)],
 )
 def test_figure_9(rule: str, results: float) -> None:
-    a, b = split(rule, 1000, rates=(10, 50), caps=(1e9, 1e9))
+    a, b = split(rule, Storing(1000, (10, 50), (1e9, 1e9)))
     assert 0.005 * (a * 50 + b * 10) == pytest.approx(results, abs=0.01)
 
 
@@ -60,14 +61,14 @@ def test_figure_9(rule: str, results: float) -> None:
 )
 def test_figures_10_and_11(window_split: str, rule: str, results: float) -> None:
     """Rows and windows together, both windows full."""
-    a, b = split(window_split, 100, rates=(30, 60), caps=(1e9, 1e9))
+    a, b = split(window_split, Storing(100, (30, 60), (1e9, 1e9)))
     rate_a, rate_b = let_in(rule, 10, (30, 60), (a, b))
     assert 0.01 * (a * rate_b + b * rate_a) == pytest.approx(results)
 
 
 def test_equal_speeds_make_the_split_irrelevant() -> None:
     for rule in SPLITS:
-        a, b = split(rule, 100, rates=(10, 10), caps=(1e9, 1e9))
+        a, b = split(rule, Storing(100, (10, 10), (1e9, 1e9)))
         assert 0.01 * 10 * (a + b) == pytest.approx(10)
 
 
@@ -97,7 +98,7 @@ def test_no_split_exceeds_the_budget_or_a_window(rule: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, budget = int(rng.integers(2, 6)), int(rng.integers(1, 300))
     caps = tuple(int(r) for r in rng.integers(0, 200, n))
-    parts = split(rule, budget, rates=tuple(rng.integers(1, 9, n).tolist()), caps=caps)
+    parts = split(rule, Storing(budget, tuple(rng.integers(1, 9, n).tolist()), caps))
     assert sum(parts) == pytest.approx(min(budget, sum(caps)))
     assert all(-1e-9 <= p <= c + 1e-9 for p, c in zip(parts, caps, strict=True))
 

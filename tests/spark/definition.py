@@ -193,9 +193,11 @@ def _inside_counts(query: bd.JoinQuery, streams: Sequence[Columns], chosen: Sequ
     inside = np.ones(len(now), np.bool_)
     for stream, rows, numbers in zip(query.streams, streams, chosen, strict=True):
         if stream.count_window is not None:
-            key, time = rows["k"], rows["t"]
+            keys, time = [rows[c] for c in query.graph.columns(stream.name)], rows["t"]
             for i, (number, end) in enumerate(zip(numbers.tolist(), now.tolist(), strict=True)):
-                later = (key == key[number]) & (time > time[number]) & (time <= end)
+                later = (time > time[number]) & (time <= end)
+                for key in keys:
+                    later &= key == key[number]
                 inside[i] &= np.count_nonzero(later) < stream.count_window.rows
     return [c[inside] for c in chosen]
 

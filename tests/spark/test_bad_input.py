@@ -35,6 +35,8 @@ def test_mistakes_are_named_before_the_query_starts(spark: SparkSession, frames:
     wrong = {"a": live["a"].withColumn("k", F.col("k").cast("string")), "b": live["b"]}
     untimed = {"a": live["a"].withColumn("t", F.col("t").cast("long")), "b": live["b"]}
     again = {"a": bd.spark.join(q, live).select("a_k", "a_t").toDF("k", "t"), "b": live["b"]}
+    streams = [bd.Stream(n, time="t", window=bd.CountWindow(2), lateness="0 s") for n in ("a", "b", "c")]
+    staged, three = bd.JoinQuery(streams, [("a.k", "b.k"), ("b.v", "c.v")]), {**live, "c": live["a"]}
     mistakes: list[tuple[Any, Any, dict[str, Any], list[str]]] = [
         (q, {"a": live["a"], "b": batch["b"]}, {}, ["a stream", "b do not"]),
         (q, {"a": live["a"]}, {}, ["'b'"]),
@@ -44,6 +46,8 @@ def test_mistakes_are_named_before_the_query_starts(spark: SparkSession, frames:
         (loose, live, {}, ["'a'", "window", "unbounded"]),
         (unlate, live, {}, ["'a'", "lateness"]),
         (query(NAMES, bd.CountWindow(2, per="stream")), live, {}, ["per='key'"]),
+        (query(NAMES, bd.CountWindow(2, per="stream")), batch, {}, ["'a'", "per='key'"]),
+        (staged, three, {"layout": "stages"}, ["stream 'a' counts rows", "leave out layout='stages'"]),
         (q, wrong, {}, ["a.k is string", "b.k is int64"]),
         (q, untimed, {}, ["'a'", "bigint", "timestamp"]),
         (query(NAMES, where="a.nope = 1"), live, {}, ["'nope'"]),

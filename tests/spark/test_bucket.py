@@ -307,8 +307,8 @@ def test_state_of_another_format_is_refused(version: int) -> None:
     cluster.push(tables)
     for state in cluster.states:
         assert state.meta is not None
-        state.meta = state.meta.replace(b'"format": 5', b'"format": %d' % version)
-    with pytest.raises(bd.BraidedError, match=rf"state of format {version}; this version .* reads format 5"):
+        state.meta = state.meta.replace(b'"format": 6', b'"format": %d' % version)
+    with pytest.raises(bd.BraidedError, match=rf"state of format {version}; this version .* reads format 6"):
         cluster.push(tables)
 
 

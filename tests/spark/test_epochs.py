@@ -186,6 +186,24 @@ def test_rows_that_wait_are_joined_though_a_start_with_less_lateness_has_passed_
     simulator.check()
 
 
+def test_intermediates_stay_while_rows_wait_that_a_start_with_less_lateness_has_passed() -> None:
+    """What is stored was forgotten by the new watermark, though rows that it had passed waited to meet it."""
+
+    def counting(lateness: str) -> bd.JoinQuery:
+        windows: dict[str, Any] = {"a": "5 us", "b": "5 us", "c": bd.CountWindow(2)}
+        streams = [bd.Stream(n, "k", time="t", window=w, lateness=lateness) for n, w in windows.items()]
+        return bd.JoinQuery(streams, plan="linear")
+
+    simulator = Simulator(np.random.default_rng(0), dict.fromkeys("abc", SCHEMA), calm=True)
+    simulator.start(counting("10 us"), 2)
+    simulator.batch({"a": rows(28, 40), "b": rows(29, 40), "c": rows(31, 40)})  # the watermark is 30
+    simulator.start(counting("0 us"), 2)  # and now 40
+    simulator.batch({n: rows(50) for n in "abc"})
+    found = {(r["a_id"], r["b_id"], r["c_id"]) for r in simulator.found[-1].to_pylist()}
+    assert found == {(28, 29, 31), (40, 40, 31), (40, 40, 40)}
+    simulator.check()
+
+
 def test_a_new_epoch_knows_which_streams_are_idle() -> None:
     """Its buckets began without: less lateness then moved the watermark of the old epoch's alone."""
 

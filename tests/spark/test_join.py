@@ -5,8 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -172,6 +175,32 @@ def test_count_windows_wait_for_the_watermark(spark: SparkSession, tmp_path: Pat
         pa.compute.less(wanted["result_time"], pa.scalar(passed, wanted["result_time"].type))
     )
     assert settled.num_rows > 100
+    assert_same_bag(results(tmp_path).select(wanted.column_names), settled)
+
+
+@pytest.mark.parametrize("keys", ["one key", "several keys"])
+def test_count_windows_in_a_tree_go_on_after_a_restart(
+    spark: SparkSession, tmp_path: Path, keys: str
+) -> None:
+    tables = generated(NAMES, 300, keys=10, span_s=40)
+    tables = {n: t.set_column(2, "v", pc.bit_wise_and(t["v"], 3)) for n, t in tables.items()}
+    on = [("a.k", "b.k"), ("b.v", "c.v")] if keys == "several keys" else None
+    key = None if on else "k"
+    windows: list[Any] = [bd.CountWindow(2), bd.CountWindow(3), "2 seconds"]
+    streams = [
+        bd.Stream(n, key, time="t", window=w, lateness="0 seconds")
+        for n, w in zip(NAMES, windows, strict=True)
+    ]
+    q = bd.JoinQuery(streams, on, plan="linear")
+    write(tmp_path, {n: t.slice(0, 150) for n, t in tables.items()}, 1)
+    run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=4), tmp_path)
+    for n, t in tables.items():
+        add_file(tmp_path / n, 1, t.slice(150))
+    run(bd.spark.join(q, read(spark, tmp_path, tables), buckets=4), tmp_path)
+    wanted = exact(q, tables)
+    passed = min(t["t"].to_pylist()[-1] for t in tables.values())
+    settled = wanted.filter(pc.less(wanted["result_time"], pa.scalar(passed, wanted["result_time"].type)))
+    assert settled.num_rows > 50
     assert_same_bag(results(tmp_path).select(wanted.column_names), settled)
 
 

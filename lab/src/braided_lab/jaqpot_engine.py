@@ -120,15 +120,12 @@ def run(engine: Engine, batches: Sequence[Batch], *, ages: bool = False) -> Run:
     """Give an engine batches and write down what happens."""
     results, probes, old = [], [], []
     entered: dict[Plan, list[int]] = {}
-    before = _entered(engine)
     for batch in batches:
         tables = list(engine.step(engine.accept(batch)))
         results.append(sum(t.num_rows for t in tables))
         probes.append(engine.probes)
-        now = _entered(engine)
-        for node, rows in now.items():
-            entered.setdefault(node, []).append(rows - before.get(node, 0))
-        before = now
+        for source, _ in engine.tree.intermediates:
+            entered.setdefault(source.node, []).append(engine.tree.entered.get(source.node, 0))
         if ages:
             old.append(ages_of(tables, engine.core.watermark.clock_us))
     into = {node: np.array(rows, float) for node, rows in entered.items()}
@@ -141,15 +138,6 @@ def ages_of(tables: Sequence[pa.Table], clock_us: int) -> dict[str, Floats]:
         return {}
     whole = pa.concat_tables(tables)
     return {n: (clock_us - whole[n].to_numpy().astype(np.int64)) / SECOND_US for n in whole.column_names}
-
-
-def _entered(engine: Engine) -> dict[Plan, int]:
-    """Rows that ever came into the states of intermediates."""
-    seen = engine.statistics().intermediates
-    return {
-        source.node: seen[source.name].live_rows + seen[source.name].expired_rows
-        for source, _ in engine.tree.intermediates
-    }
 
 
 def allocated(workload: Workload, policy: str, probes: float) -> Allocation:

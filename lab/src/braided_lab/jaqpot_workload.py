@@ -8,7 +8,7 @@ Two ways to bound states, which the model has as well:
 
 | states | the engine | the model |
 | --- | --- | --- |
-| "count": all hold so many rows, as in the paper | `state_windows` on all states | sizes given |
+| "count": all hold so many rows, as in the paper | `intermediate_rows`, count windows | sizes given |
 | "time": streams by time, intermediates expire with their components | the exact join | settles |
 
 A batch is one unit of virtual time, a second. The first batches, which fill the states, span many seconds
@@ -17,6 +17,7 @@ each.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,12 +52,20 @@ class Workload:
 
     @property
     def state_windows(self) -> dict[Plan, int]:
+        """Rows that states of streams hold; none if time bounds them."""
+        return {n: rows for n, rows in self.held.items() if isinstance(n, str)}
+
+    @property
+    def held(self) -> dict[Plan, int]:
         """Rows that states hold; none if time bounds them."""
         return {n: round(s) for n, s in self.model.sizes.items()} if self.states == "count" else {}
 
     def query(self, overload: bd.Overload | None, factor: float | None = None) -> bd.JoinQuery:
         """The join; with a factor, rows in results may be so many windows old. Results are times only."""
         bounds = self.setting.bounds(1.0)
+        made = {n: rows for n, rows in self.held.items() if not isinstance(n, str)}
+        if made:
+            overload = dataclasses.replace(overload or NO_LIMIT, intermediate_rows=made)
         streams = [
             bd.Stream(
                 name,

@@ -76,8 +76,16 @@ def explain(
     checkpoint: Annotated[
         bool, typer.Option("--checkpoint", help="Say what a start means to the checkpoint; this needs Spark.")
     ] = False,
+    rates: Annotated[
+        str | None,
+        typer.Option(help="Rows a second, such as orders=2000,payments=1800: say what to expect then."),
+    ] = None,
+    keys: Annotated[
+        float | None, typer.Option(help="How many different keys there are, for --rates.")
+    ] = None,
 ) -> None:
     """Check a job file and say what it does, without starting Spark."""
+    from braided.cli.rates import read_rates
     from braided.jobs import load
     from braided.query.explain.svg import diagram_svg
     from braided.view.records import os_errors
@@ -91,7 +99,8 @@ def explain(
 
         print(explain_start(loaded))
         return
-    print(loaded.query.diagram() if mermaid else loaded.explain())
+    expected = None if rates is None else read_rates(rates)
+    print(loaded.query.diagram() if mermaid else loaded.explain(rates=expected, keys=keys))
 
 
 @app.command()

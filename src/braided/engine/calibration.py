@@ -20,6 +20,7 @@ import timeit
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numba
 import numpy as np
@@ -32,6 +33,9 @@ from braided.engine.operators.search import Search
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.index_cost import Costs, Load, hash_terms, scan_terms
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 _ROWS = (64, 256, 1_024, 4_096)
 _KEYS = (4, 10, 40, 160)
 _INSIDE = (0.5, 0.1)  # parts of the stored rows that are inside the time bounds
@@ -40,39 +44,48 @@ _BLOCKS = (1, 16)
 _REPEATS = 9
 Point = tuple[tuple[float, ...], float]  # how often each operation was done, nanoseconds
 _SCHEMA = pa.schema([("k", pa.int64())])
+_INDEX = "index-costs"
+C = TypeVar("C", bound="DataclassInstance")
 
 
 @cache
 def machine_costs() -> Costs:
     """The costs on this machine, from the file if there is one."""
-    path = costs_file()
-    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-        saved = json.loads(path.read_text())
-        if len(saved) == len(dataclasses.fields(Costs)) and all(0 <= float(v) < 1e6 for v in saved.values()):
-            return Costs(**saved)
-    return calibrate()
+    return remembered(Costs, _INDEX, measure)
 
 
 def calibrate() -> Costs:
     """Measure now, and save what was measured."""
-    costs = measure()
-    path = costs_file()
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".draft", delete=False) as draft:
-            draft.write(json.dumps(dataclasses.asdict(costs)) + "\n")
-        Path(draft.name).rename(path)
-    return costs
+    return _saved(measure(), costs_file())
 
 
-def costs_file() -> Path:
+def remembered(kind: type[C], name: str, measure_now: Callable[[], C]) -> C:
+    """Return costs from this machine's file of a name, or measure them and save what was measured."""
+    path = costs_file(name)
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        saved = json.loads(path.read_text())
+        if len(saved) == len(dataclasses.fields(kind)) and all(0 <= float(v) < 1e9 for v in saved.values()):
+            return kind(**saved)
+    return _saved(measure_now(), path)
+
+
+def costs_file(name: str = _INDEX) -> Path:
     """Return where this machine's costs are saved: in `BRAIDED_CACHE_DIR`, else in the user's cache."""
     given = os.environ.get("BRAIDED_CACHE_DIR")
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # a container's user may have no home
         home = Path(tempfile.gettempdir())
-    return Path(given or home / "braided") / f"index-costs-{_machine()}.json"
+    return Path(given or home / "braided") / f"{name}-{_machine()}.json"
+
+
+def _saved(costs: C, path: Path) -> C:
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".draft", delete=False) as draft:
+            draft.write(json.dumps(dataclasses.asdict(costs)) + "\n")
+        Path(draft.name).rename(path)
+    return costs
 
 
 def measure() -> Costs:
@@ -91,7 +104,7 @@ def measure() -> Costs:
             load = dataclasses.replace(trial.load(), probes=_PROBES, blocks=blocks)
             terms = scan_terms(load) if points is scanned else hash_terms(load)[1:]
             points.append((terms, max(100.0, ns - call_ns)))
-    return Costs(_insert_ns(rng), *_fit(hashed), *_fit(scanned), *_fit(_stores(rng)))
+    return Costs(_insert_ns(rng), *fit(hashed), *fit(scanned), *fit(_stores(rng)))
 
 
 def _probe_seconds(trial: Trial, rng: np.random.Generator, rows: int, keys: int, blocks: int) -> float:
@@ -180,7 +193,7 @@ def _usual_ns(seconds: Callable[[], float]) -> float:
     return 1e9 * float(np.median([seconds() for _ in range(_REPEATS)]))
 
 
-def _fit(points: list[Point]) -> Iterator[float]:
+def fit(points: list[Point]) -> Iterator[float]:
     """Costs per operation with the smallest relative errors; one that would be negative is nothing."""
     terms = np.array([t for t, _ in points]) / np.array([[ns] for _, ns in points])
     used = np.ones(terms.shape[1], np.bool_)

@@ -40,6 +40,7 @@ class Core:
         idle_after = tuple(None if s.idle_after is None else to_us(s.idle_after) / 1e6 for s in query.streams)
         self.watermark = Watermark(tuple(s.lateness_us for s in query.streams), idle_after_s=idle_after)
         self.clock: Clock | None = None  # as it was recorded with the batch that is processed
+        self.read_us = 0  # the wall clock when that came, recorded or not: to report ages only
         self.joined_us = END_US  # rows that wait, if a feature lets some wait, are not before this time
         self.floors_us = [BOTTOMLESS_US] * len(query.streams)  # rows with an earlier time are never found
         self.now_us = self.floors_us  # the floors of the step that runs
@@ -50,6 +51,11 @@ class Core:
         self.builder: Results | None = None
         self.closed_hidden = ClosedHidden()
         self.features: Features = features_of(self, features)
+
+    @property
+    def wall_us(self) -> int | None:
+        """The wall clock of the batch that is processed, as it was recorded with it."""
+        return None if self.clock is None else int(self.clock.seconds * 1e6)
 
     def learn(self, schemas: Mapping[str, pa.Schema], undoing: list[Undo] | None = None) -> None:
         """Fix the schemas of streams; features add to `undoing` what they take back if the batch fails."""
@@ -156,6 +162,6 @@ class Core:
             if self.watermark.us != NONE_US:
                 for source, side in self.tree.intermediates:
                     if source.node not in retained:
-                        side.expire(self.watermark.us)
+                        side.expire(self.settled_us)
         for expire in self.features.of(Feature.expire):
             expire()

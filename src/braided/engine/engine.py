@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -75,6 +76,7 @@ class Engine:
         of a batch that is spread over several, of which `cores` run at a time; `clock` is when it came.
         """
         self.watch, self.core.clock = Stopwatch(), clock
+        self.core.read_us = self.core.wall_us or time.time_ns() // 1000
         with self.watch.on("accept"):
             parts = {name: self.read(name, data) for name, data in batch.items()}
             self._undoing = self.core.remember()
@@ -105,9 +107,15 @@ class Engine:
             self.measured((self.watch.us("accept") + self.watch.us("batch")) / 1e6)
 
     def measured(self, seconds: float, ahead: float = 0.0) -> None:
-        """The latest batch took this long; `ahead` is what others probed before it."""
+        """The latest batch took this long; `ahead` is what others did before it that budgets explain."""
         for measured in self.core.features.of(Feature.measured):
-            measured(seconds, self.watch.us("probing") / 1e6, self.probes, ahead)
+            measured(seconds, self.paced_seconds, self.probes, ahead)
+
+    @property
+    def paced_seconds(self) -> float:
+        """What a budget bought in the latest batch: probing, or all work on rows where others are dropped."""
+        overload = self.query.overload
+        return self.watch.us("batch" if overload and overload.drops_input else "probing") / 1e6
 
     def make_room(self, arrivals: Arrivals) -> None:
         """Make room in memory, if a batch like this one is to be stored."""

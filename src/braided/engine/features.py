@@ -170,8 +170,8 @@ class Feature:
         """
         return iter(())
 
-    def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
-        """The latest batch took this long, and probing in it; `ahead` is what waited for others."""
+    def measured(self, seconds: float, paced: float, probes: int, ahead: float) -> None:
+        """The latest batch took this long, and what budgets explain of it; `ahead` of that others took."""
 
     def save(self, state: EngineState) -> None:
         """Add what is to be saved."""

@@ -230,7 +230,10 @@ class Intake:
     def _hashed(self, stored: pa.RecordBatch, event_us: Int64s, linked: Bools | None) -> Rows:
         columns = [stored.column(k) for k in self.layout.keys]
         hashes = self._keys.hashes(columns, len(event_us))
-        return Rows(stored, hashes, event_us, linked, self._checks(columns))
+        if not self.layout.counted:
+            return Rows(stored, hashes, event_us, linked, self._checks(columns))
+        counted = keys_in(self.layout.counting, [stored.column(c) for c in self.layout.counted])
+        return Rows(stored, hashes, event_us, linked, counted.checks, counted=counted.hashes)
 
     def _times(self, batch: pa.RecordBatch) -> times.EventTimes:
         stream = self.layout.stream

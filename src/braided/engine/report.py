@@ -18,6 +18,7 @@ from braided.policies.statistics import (
 
 if TYPE_CHECKING:
     from braided.engine.engine import Engine
+    from braided.query.plan_tree import Plan
 
 
 def statistics(engine: Engine) -> Statistics:
@@ -55,7 +56,10 @@ def _counted(engine: Engine) -> Numbers:
     counted = Numbers(
         _of_join(engine),
         [_of_stream(engine, i, name) for i, name in enumerate(engine.query.names)],
-        {source.name: _of_intermediate(side) for source, side in engine.tree.intermediates},
+        {
+            source.name: _of_intermediate(engine, source.node, side)
+            for source, side in engine.tree.intermediates
+        },
     )
     for describe in engine.core.features.of(Feature.describe):
         describe(counted)
@@ -93,14 +97,20 @@ def _of_stream(engine: Engine, i: int, name: str) -> dict[str, Any]:
         "newest_us": newest_us,
         "idle": engine.core.watermark.idle[i],
         "staleness_us": None if oldest_us is None else core.watermark.clock_us - oldest_us,
+        "staleness_wall_us": None if oldest_us is None else core.read_us - oldest_us,
         "index": "scan" if learned.choices[place].scanned else "hash",
         "index_changes": int(learned.index_changes[place]),
     }
 
 
-def _of_intermediate(side: SideState) -> dict[str, Any]:
+def _of_intermediate(engine: Engine, node: Plan, side: SideState) -> dict[str, Any]:
     expired_rows = side.forgotten[Reason.EXPIRE] + side.forgotten[Reason.SHED]
-    return {"live_rows": side.live_rows, "live_bytes": side.nbytes, "expired_rows": expired_rows}
+    return {
+        "live_rows": side.live_rows,
+        "live_bytes": side.nbytes,
+        "expired_rows": expired_rows,
+        "entered_rows": engine.tree.entered.get(node, 0),
+    }
 
 
 def _half_join(operator: Operator, i: int, j: int) -> HalfJoinStatistics:

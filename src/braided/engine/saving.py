@@ -16,7 +16,7 @@ import numpy as np
 from braided.engine.engine import Engine
 from braided.engine.features import outlasting
 from braided.engine.intake import Counters
-from braided.engine.sides.side import BOTTOMLESS_US, Reason, Rows, SideState
+from braided.engine.sides.side import BOTTOMLESS_US, Reason, Rows, SideState, concat_rows
 from braided.engine.sides.storable import conform
 from braided.engine.state import EngineState, Held, Part, Table, rows_of
 from braided.query.errors import InvalidValue
@@ -42,7 +42,7 @@ def save(engine: Engine, arrivals: Sequence[Any] = ()) -> EngineState:
     retained = core.retained()
     for source, side in tree.intermediates:
         mark = None if source.node in tree.rebuilt else tree.marks.get(source.node)
-        oldest_us = BOTTOMLESS_US if source.node in retained else core.watermark.us
+        oldest_us = BOTTOMLESS_US if source.node in retained else core.settled_us
         state.parts[rows_of(source.node)] = Held(side, mark=mark, oldest_us=oldest_us)
     for feature in core.features:
         feature.save(state)
@@ -143,8 +143,11 @@ def _not_gone(pieces: Sequence[Rows], part: Part, side: SideState) -> Sequence[R
 
 
 def _put(engine: Engine, pieces: Sequence[Rows], part: Part, side: SideState) -> None:
-    """Store rows; those that went to disk must not be found here, too, and purged ones cannot match."""
-    for rows in pieces:
+    """Store rows; those that went to disk must not be found here, too, and purged ones cannot match.
+
+    Where rows are counted, rows with the same time must come together.
+    """
+    for rows in [concat_rows(pieces)] if pieces and side.window is not None else pieces:
         side.append(rows)
     if part.gone is not None and side.purges:
         reason = Reason.PURGE if engine.query.memory is None else Reason.FLUSH

@@ -14,16 +14,29 @@ from braided.query.subplans import Subplan
 
 
 @dataclass(frozen=True)
+class Decided:
+    """What was decided for all engines together: this one's part of the probes, and rows that all let in.
+
+    None: each goes by its own rows, and by what it learned itself.
+    """
+
+    part: float | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
 class Share:
     """One engine's share of what several have: numbers `before`..`upto` of `total`, of rows or of engines.
 
     A row that several engines get counts in each; `different` is how many rows there are (None: `total`).
+    `decided` is what was decided for this engine, if anything new was.
     """
 
     before: int
     upto: int
     total: int
     different: int | None = None
+    decided: Decided | None = None
 
     @property
     def copied(self) -> bool:

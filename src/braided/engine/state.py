@@ -23,7 +23,7 @@ from braided.policies.arrays import Bools, Int64s
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan, label
 
-FORMAT = 5
+FORMAT = 6
 _LINKED = pa.field("linked", pa.bool_(), metadata={"braided": "linked"})  # a user's column has none
 
 
@@ -57,8 +57,8 @@ class Held:
     """The rows of one input: in its side, and waiting for it.
 
     `entered` arrived in the latest batch (None: what its side holds since then); `mark` is where the side
-    stood before it (None: all of its rows are new). Rows that last no longer than `oldest_us` may be left
-    out.
+    stood before it (None: all of its rows are new). Rows that last no longer than `oldest_us`, or have an
+    earlier time than `floors_us` in a column, by its place, may be left out.
     """
 
     side: SideState
@@ -66,6 +66,7 @@ class Held:
     entered: Sequence[Rows] | None = None
     mark: Mark | None = None
     oldest_us: int = 0
+    floors_us: Sequence[tuple[int, int]] = ()
     gone: None = None
 
     @property

@@ -41,12 +41,22 @@ class Job(JobFile):
         """An error about a value of the file."""
         return InvalidValue(self.document.sentence(at, message))
 
-    def explain(self, query: str | None = None) -> str:
+    def explain(
+        self,
+        query: str | None = None,
+        *,
+        rates: Mapping[str, float] | None = None,
+        keys: float | None = None,
+    ) -> str:
         """The plan, and where rows come from and go, in words; without credentials.
 
-        `query` is what is said of the query, if more is known than the file says.
+        `query` is what is said of the query, if more is known than the file says. With `rates` (rows a
+        second) and `keys` also what is expected of it, as `JoinQuery.explain` says it.
         """
-        return str(masked("\n".join(_explained(self, query or self.query.explain()))))
+        if query is None and rates is not None:
+            period = self.trigger.get("processingTime")
+            query = self.query.explain(rates=rates, keys=keys, buckets=self.buckets, batch_period=period)
+        return str(masked("\n".join(_explained(self, query or self.query.explain(keys=keys)))))
 
 
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Job:

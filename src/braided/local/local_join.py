@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import math
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ class LocalJoin:
         """Process a batch and return the new results as one table.
 
         `now` (seconds, or a datetime) is the clock by which streams are idle (`Stream(idle_after=...)`);
-        without it none is.
+        without it none is. With `Overload(clock="wall")` rows are old by it (None: the time now).
         """
         return self._table(self._work("push", batch, now, eager=False))
 
@@ -143,11 +144,11 @@ class LocalJoin:
         """Return immutable statistics of the join; call it at any time, from any thread."""
         return self._engine.statistics()
 
-    def explain(self) -> str:
-        """Describe the plan and the latest decisions."""
+    def explain(self, **options: Any) -> str:
+        """Describe the plan and the latest decisions; `options` are those of `JoinQuery.explain`."""
         reasons = list(self._engine.reasons())
         title = f"latest batch with rows, driver streams by {self.query.tuning.driver_stream}:"
-        return "\n".join([self.query.explain(), *([title] if reasons else []), *reasons])
+        return "\n".join([self.query.explain(**options), *([title] if reasons else []), *reasons])
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes (Arrow IPC, versioned); between batches only."""
@@ -173,6 +174,8 @@ class LocalJoin:
         self._check_ending(call)
         if not isinstance(batch, Mapping):
             raise InvalidType(f"a batch must map stream names to tables; got {type(batch).__name__}")
+        if now is None and self.query.overload is not None and self.query.overload.clock == "wall":
+            now = time.time()
         clock = None if now is None else _clock(call, now)
         self._hold_unread()
         idle = all(getattr(part, "num_rows", None) == 0 for part in batch.values())

@@ -80,6 +80,10 @@ def run_local(
     if on_batch is not None and not callable(on_batch):
         raise InvalidType(f"run_local: on_batch must be a function; got {on_batch!r}")
     check_inputs("run_local", "table", query, tables)
+    if query.overload is not None and query.overload.clock == "wall":
+        remedy = "use clock='event', or a LocalJoin and push(..., now=...)"
+        old = "what is joined has long been recorded, so clock='wall' says nothing"
+        raise InvalidValue(f"run_local: {old}; {remedy}")
     whole = {stream.name: as_batch(stream, tables[stream.name], None) for stream in query.streams}
     engine = Engine(query, Site(repeatable=True))
     engine.core.learn({name: batch.schema for name, batch in whole.items()})

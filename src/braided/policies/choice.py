@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from braided.policies.decisions import DriverPolicy, RowPolicy
-from braided.policies.driver import DRIVER_POLICIES, InitialOutputSize, LargestFirst
+from braided.policies.decisions import DriverPolicy
+from braided.policies.driver import DRIVER_POLICIES, InitialOutputSize
 from braided.policies.index import Choice, IndexPolicy
 from braided.policies.index_cost import Costs
 from braided.policies.probe_order import PROBE_ORDER_POLICIES, ProbeOrderPolicy, Selectivity
@@ -46,8 +46,6 @@ def policies_for(
     of_streams, of_pairs = _given(tuning, inputs)
     options: dict[str, Any] = {"given": of_streams} if tuning.driver_stream == "consumption-rate" else {}
     driver = DRIVER_POLICIES[tuning.driver_stream](**options)
-    if isinstance(driver, RowPolicy) and query.overload is not None and query.overload.rations:
-        driver = LargestFirst()  # the order of rows must not decide who meets whom
     indexes = tuple(_index(query, child, costs) for child in inputs)
     return Policies(driver, PROBE_ORDER_POLICIES[tuning.probe_order](), of_pairs, indexes, tuning.seed)
 

@@ -14,15 +14,15 @@ class Turn:
     """A moment inside a batch, and all that a policy may know of it.
 
     `waiting_rows` are the buffers whose turn has not come, `stored_rows` what each side shows to a probe,
-    `seen_rows` all rows of each stream so far that could join. `selectivity[i][j]` is the share of pairs
-    (row of i, stored row of j) that match, None while it is not known. `order` is the order the driver
-    stream's rows last probed in, and `profile[n, j]` how many rows of j the n-th of some of its rows matches,
-    if the policy asks for it.
+    `recent_rows` those of each stream that came lately, older batches counting less (`fade`).
+    `selectivity[i][j]` is the share of pairs (row of i, stored row of j) that match, None while it is not
+    known. `order` is the order the driver stream's rows last probed in, and `profile[n, j]` how many rows of
+    j the n-th of some of its rows matches, if the policy asks for it.
     """
 
     waiting_rows: tuple[int, ...]
     stored_rows: tuple[int, ...]
-    seen_rows: tuple[int, ...] = ()
+    recent_rows: tuple[float, ...] = ()
     selectivity: tuple[tuple[float | None, ...], ...] = ()
     order: tuple[int, ...] = ()
     profile: Int64s | None = None

@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | timestamp | the oldest row of all streams; the classic n-ary join, and the baseline | Figure 2 |
 | round-robin | the oldest remaining row of each buffer in turn | section 4.2 |
-| consumption-rate | the most selective stream's buffer, to be out of the way soonest | Figure 3 |
+| consumption-rate | the buffer of the lately most selective stream, out of the way soonest | Figure 3 |
 | initial-output-size | the buffer expected to produce most | Eq. 1 |
 | output-rate | the buffer expected to produce most per row | section 3.2 |
 
@@ -17,7 +17,7 @@ so it never decides.
 | buffer_j | `waiting_rows[j]` |
 | ht_l | `stored_rows[l]` |
 
->>> turn = Turn(waiting_rows=(10, 10), stored_rows=(5, 100), seen_rows=(500, 90))
+>>> turn = Turn(waiting_rows=(10, 10), stored_rows=(5, 100), recent_rows=(500, 90))
 >>> {name: [policy().score(turn, j) for j in (0, 1)] for name, policy in DRIVER_POLICIES.items()
 ...  if not hasattr(policy, "keys")}
 {'consumption-rate': [500, 90], 'initial-output-size': [1000, 50], 'output-rate': [100, 5]}
@@ -72,21 +72,22 @@ class RoundRobin:
 class ConsumptionRate:
     """Smallest stream selectivity first: sigma_Sj = |MJoin| / |Sj|, ascending.
 
-    Every result has one row of each stream, so |MJoin| does not decide: the stream with most rows so far goes
-    first, unless the user gives the selectivities, one per stream.
+    Every result has one row of each stream, so |MJoin| does not decide: the stream with most rows goes first,
+    unless the user gives the selectivities, one per stream. The paper's streams are finite and their sizes
+    known; these are not, and rates change, so the rows are those of recent batches.
     """
 
     given: tuple[float, ...] = ()
 
     def score(self, turn: Turn, stream: int) -> float:
-        """Return the rows so far per result, but for the number of results; or what was given."""
-        return -self.given[stream] if self.given else turn.seen_rows[stream]
+        """Return the recent rows per result, but for the number of results; or what was given."""
+        return -self.given[stream] if self.given else turn.recent_rows[stream]
 
     def reason(self, turn: Turn, stream: int) -> str:
         """Give the reason in words."""
         if self.given:
             return f"stream selectivity {self.given[stream]:g} was given"
-        return f"{turn.seen_rows[stream]:,} rows so far, so few results a row"
+        return f"{turn.recent_rows[stream]:,.0f} rows lately, so few results a row"
 
 
 @dataclass(frozen=True)
@@ -119,23 +120,6 @@ class InitialOutputSize(OutputRate):
     def reason(self, turn: Turn, stream: int) -> str:
         """Give the reason in words."""
         return f"{turn.waiting_rows[stream]:,} rows x what the others store: {self.score(turn, stream):.3g}"
-
-
-@dataclass(frozen=True)
-class LargestFirst:
-    """No buffer scores more than another, so the larger one goes next, as ties always go.
-
-    For rationed probes in place of policies that take single rows: there, which rows a rationed row sees
-    would depend on the order in which rows of a batch come.
-    """
-
-    def score(self, turn: Turn, stream: int) -> float:
-        """Return the same for all."""
-        return 0.0
-
-    def reason(self, turn: Turn, stream: int) -> str:
-        """Give the reason in words."""
-        return "the largest first"
 
 
 DRIVER_POLICIES: dict[str, Callable[..., DriverPolicy]] = {

@@ -1,8 +1,17 @@
-"""How selective each half-join is, estimated from recent batches.
+"""How selective each half-join is, and how many rows each stream brings, estimated from recent batches.
 
 Every turn brings evidence: n rows of stream i were compared with m stored rows of j, and k
 pairs matched. Evidence fades by half with every 4,000 probes, so that the estimate follows drifting data and
 one small batch does not decide.
+
+A stream's rows fade by a quarter with every batch that brings any. So they sum up to four batches' worth, and
+if two streams exchange their rates, the one that is faster now has more of them after three batches:
+
+>>> recent = np.zeros(2)
+>>> for rows in [(400, 40)] * 20 + [(40, 400)] * 3:
+...     recent = fade(recent, rows)
+>>> recent.astype(int).tolist()
+[765, 992]
 """
 
 from __future__ import annotations
@@ -16,7 +25,13 @@ import numpy as np
 from braided.policies.arrays import Floats, Int64s
 
 HALF_LIFE = 4_000
+_FADING = 0.75
 _ENOUGH = 100  # probes, or matches, from which on an estimate is believed
+
+
+def fade(recent: Floats, rows: Sequence[int]) -> Floats:
+    """Return the recent rows by stream once a batch has brought more; one without any changes nothing."""
+    return recent * _FADING + rows if any(rows) else recent
 
 
 @dataclass

@@ -8,10 +8,10 @@ operator produces limits what can probe downstream, and an allowance no row can 
 Between the half-joins of one operator nothing is stored: rows that may not go on there are lost.
 
 *Sizes.* By default states have the model's sizes, as in the paper. With `settle=True` an intermediate whose
-size was derived holds (what it is fed) x (how long its rows stay) instead, so rationing upstream makes
-probes of it less productive. That needs no iteration: an operator probes only states below it, so one pass
-from the leaves to the root is the fixed point. How long rows stay is taken from the full flow; which input
-drives changes it a little, and that is neglected.
+size was derived holds (what it is fed) x (how long its rows live) instead, at most its cap, so rationing
+upstream makes probes of it less productive. That needs no iteration: an operator probes only states below
+it, so one pass from the leaves to the root is the fixed point. How long rows stay is taken from the full
+flow; which input drives changes it a little, and that is neglected.
 
 >>> from braided.policies.plan_model import plan_model
 >>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
@@ -30,6 +30,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from braided.policies.plan_model import PlanModel, frozen
 from braided.query.plan_tree import HalfJoin, Plan
@@ -94,7 +96,7 @@ class Steps:
             hops = {c: [(p, model.selectivities[HalfJoin(c, p)]) for p in model.orders[c]] for c in operator}
             inputs = [(number[c], [(number[p], share) for p, share in hops[c]]) for c in operator]
             lifetime = model.lifetimes[operator] if settle and operator in model.settles else math.inf
-            self._operators.append((number[operator], inputs, lifetime))
+            self._operators.append((number[operator], inputs, lifetime, model.caps.get(operator)))
 
     def run(self, gate: Callable[[Any, int], Any]) -> tuple[list[Any], dict[int, Any], list[Any]]:
         """Return the rows that probe each half-join, and for each node what comes into it and its size.
@@ -103,7 +105,7 @@ class Steps:
         """
         probes: list[Any] = []
         flows, sizes = dict(self._rates), [*self._sizes]
-        for operator, inputs, lifetime in self._operators:
+        for operator, inputs, lifetime, cap in self._operators:
             produced = 0.0
             for child, hops in inputs:
                 rows = flows[child]
@@ -113,5 +115,10 @@ class Steps:
                 produced = produced + rows
             flows[operator] = produced
             if math.isfinite(lifetime):
-                sizes[operator] = produced * lifetime
+                held = produced * lifetime
+                sizes[operator] = held if cap is None else _at_most(held, cap)
         return probes, flows, sizes
+
+
+def _at_most(rows: Any, cap: float) -> Any:
+    return np.minimum(rows, cap) if isinstance(rows, np.ndarray) else min(rows, cap)

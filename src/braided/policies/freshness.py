@@ -25,7 +25,7 @@ every bound that can be met at all. (Equal shares, or shares by size, do not.)
 *From refresh rates to paths*: as in the paper rows that refresh a state go on to probe up to the root, so
 they also bring results; each row of path I puts phi rows into each own state (`Path.entry`) and costs
 `Path.cost`. `set_cover` finds cheap rows. If there is no cover the plan says which bounds, or which
-budget, would do.
+budget, would do; `part_of` is then the cover of a part of the refresh rates, the same of all or by weights.
 
 >>> from braided.policies.plan_model import plan_model
 >>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
@@ -44,6 +44,7 @@ no budget keeps rows of a fresher than 10.05; asked for 9
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,8 +63,9 @@ _ROUNDING = 1e-9
 class FreshnessPlan:
     """Which rows must probe so that bounds hold, or why none can.
 
-    `cost` is what that takes, a budget that would do (infinite if none would); `rows` is empty
-    if it is more than the budget. `bounds_that_do` are the given bounds, loosened where they must be.
+    `cost` is what that takes, a budget that would do (infinite if none would); `rows`, which cost `spent`,
+    are none if it is more than the budget. `bounds_that_do` are the given bounds, loosened where they must
+    be. `part` of the rates is what the rows are for: 1, or less where `part_of` made it.
     """
 
     refresh: Mapping[Plan, float]
@@ -71,6 +73,9 @@ class FreshnessPlan:
     cost: float
     bounds_that_do: Mapping[str, float]
     problem: str = ""
+    budget: float = math.inf
+    spent: float = 0.0
+    part: float = 1.0
 
     @property
     def feasible(self) -> bool:
@@ -89,8 +94,13 @@ def tightest_bounds(model: PlanModel) -> dict[str, float]:
     return staleness(model, predict(model))
 
 
-def refresh_rates(model: PlanModel, bounds: Mapping[str, float]) -> dict[Plan, float]:
-    """Return the rows that must come into each susceptible state per unit of time (Definition 5)."""
+def refresh_rates(
+    model: PlanModel, bounds: Mapping[str, float], parts: Mapping[str, float] | None = None
+) -> dict[Plan, float]:
+    """Return the rows that must come into each susceptible state per unit of time (Definition 5).
+
+    With `parts` of what streams' bounds ask for, and never more than comes in if all rows probe.
+    """
     full = predict(model)
     needs = dict.fromkeys(model.intermediates, 0.0)
     for path in model.paths:
@@ -100,8 +110,28 @@ def refresh_rates(model: PlanModel, bounds: Mapping[str, float]) -> dict[Plan, f
             times = [_residence(model.sizes[state], full.arrivals[state]) for state in own]
             for state, time in zip(own, times, strict=True):
                 share = time / math.fsum(times)  # nan if nothing feeds it: there is no bound it could meet
-                needs[state] = max(needs[state], _residence(model.sizes[state], slack * share))
+                need = _residence(model.sizes[state], slack * share)
+                if parts is not None:
+                    need = min(need, full.arrivals[state]) * parts[path.stream]
+                needs[state] = max(needs[state], need)
     return needs
+
+
+def part_of(
+    model: PlanModel,
+    plan: FreshnessPlan,
+    bounds: Mapping[str, float],
+    part: float,
+    weights: Mapping[str, float],
+) -> FreshnessPlan:
+    """Cover this part of the refresh rates that the budget covers; less for streams with less weight."""
+    most = max(weights.get(s, 1.0) for s in bounds)
+    cover = greedy(
+        cover_problem(model, refresh_rates(model, bounds, {s: weights.get(s, 1.0) / most for s in bounds}))
+    )
+    part *= min(1.0, plan.budget / cover.cost) if cover.cost else 1.0
+    rows = frozen({s: part * n for s, n in zip(model.streams, cover.rows, strict=True)})
+    return dataclasses.replace(plan, rows=rows, spent=part * cover.cost, part=part)
 
 
 def plan_freshness(model: PlanModel, bounds: Mapping[str, float], budget: float) -> FreshnessPlan:
@@ -111,14 +141,14 @@ def plan_freshness(model: PlanModel, bounds: Mapping[str, float], budget: float)
     out_of_reach = {s: tight[s] for s, f in bounds.items() if s in tight and f < tight[s] * (1 - _ROUNDING)}
     if out_of_reach:
         problem = "; ".join(_out_of_reach(s, f, bounds[s]) for s, f in out_of_reach.items())
-        return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem)
+        return FreshnessPlan(rates, {}, math.inf, frozen({**bounds, **out_of_reach}), problem, budget)
     cover = greedy(cover_problem(model, rates))
     if cover.cost > budget * (1 + _ROUNDING):  # a part of the rows covers that part of all needs
         looser = _loosened(model, bounds, max(0.0, budget / cover.cost))
         problem = _too_expensive(cover.cost, budget, looser)
-        return FreshnessPlan(rates, {}, cover.cost, frozen(looser), problem)
+        return FreshnessPlan(rates, {}, cover.cost, frozen(looser), problem, budget)
     rows = frozen(dict(zip(model.streams, cover.rows, strict=True)))
-    return FreshnessPlan(rates, rows, cover.cost, frozen(bounds))
+    return FreshnessPlan(rates, rows, cover.cost, frozen(bounds), "", budget, cover.cost)
 
 
 def cover_problem(model: PlanModel, rates: Mapping[Plan, float]) -> CoverProblem:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _STRETCH = 64
+_OTHER_KEYS = 0.75  # rows of other keys on a chain, in an index with a slot per row
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,16 @@ class Load:
     hops: float
     hits: float
     blocks: float = 1.0
+
+
+def load_of(
+    probes: float, inserts: float, *, stored: float, inside: float, share: float, blocks: float
+) -> Load:
+    """Return the load of a side: of its `stored` rows `inside` lie in a probe's time bounds.
+
+    `share` of all have its key.
+    """
+    return Load(probes, inserts, inside, stored * share + _OTHER_KEYS, inside * share, blocks)
 
 
 def hash_terms(load: Load) -> tuple[float, ...]:

@@ -1,5 +1,8 @@
 """How many probes a batch may make so that it lasts as long as it should (`Overload(target_batch=...)`).
 
+Where rows are dropped (`shed="input"`), rows that are let in take the place of probes, and all work on them
+that of probing.
+
 A batch of `rows` rows that makes `probes` probes is taken to last
 
     rest + seconds_a_probe x probes / parallel,   rest = fixed_seconds + seconds_a_row x rows
@@ -124,14 +127,14 @@ def lanes(cores: int, rows: int, own_rows: int) -> float:
     return max(1.0, min(float(cores), rows / own_rows if own_rows else math.inf))
 
 
-def problem(pace: Pace, target_seconds: float, rows: int) -> str:
+def problem(pace: Pace, target_seconds: float, rows: int, without: str = "probe") -> str:
     """Why the target cannot be met, whatever the budget; empty if it can."""
     rest = pace.rest_seconds(rows)
     if pace.batches < 2 or rest < target_seconds:
         return ""
     return (
         f"target_batch is {target_seconds:.3g} s, but a batch of {rows:,} rows costs about {rest:.3g} s "
-        f"without any probe"
+        f"without any {without}"
     )
 
 

@@ -20,12 +20,17 @@ so an operator of n inputs adds n - 1 half-joins to a path. Only complete combin
 between two half-joins of one operator is not state. An operator's selectivity holds for each of its
 half-joins.
 
-*Sizes.* A leaf's state is rate x window (Appendix A), or given. An intermediate's is given (a count window
-of its own), or derived as rows that expire with their first expiring component: an input whose rows stay
+*Sizes.* A leaf's state is rate x window (Appendix A), or given. An intermediate's is given (as in the paper),
+or derived as rows that expire with their first expiring component: an input whose rows stay
 for T_c on average loses rows at a rate 1/T_c, a combination is lost as soon as one of its parts is, so it
 stays for T = 1 / sum(1/T_c), and the state holds (rows produced per unit of time) x T (Little's law). With
 two streams that is sigma lambda_a lambda_b (T_a + T_b) x T_a T_b / (T_a + T_b) = sigma abs(S_a) abs(S_b):
 just the matching pairs of live rows, as it must be.
+
+*Windows of intermediates* (`caps`): the state holds its newest rows, at most so many, and none with a row
+that may not be found any more: `limits` says after what age that is (a window, a bound on age). A row that
+probes is as far from its limit as it was when it came in; one that is probed has been in its state for a
+while, anything up to how long rows stay there. The lifetime is the mean, over all rows made, of the smaller.
 
 >>> model = plan_model((("a", "b"), "c"), {"a": 500, "b": 700, "c": 300},
 ...     sizes={"a": 5000, "b": 500, "c": 1000, ("a", "b"): 200},
@@ -42,8 +47,8 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
@@ -100,7 +105,9 @@ class PlanModel:
     """A plan with its numbers; build it with `plan_model`.
 
     `lifetimes` says how long a row stays in each state on average. `settles` are the intermediates whose size
-    follows from what is produced; the others keep the size that was given, however slowly they are refilled.
+    follows from what is produced, up to their `caps`; the others keep the size that was given, however slowly
+    they are refilled. `limits` are the ages up to which rows of streams may be found, if given. `assumed` are
+    the half-joins of whose selectivity nothing is known.
     """
 
     plan: Plan
@@ -110,6 +117,9 @@ class PlanModel:
     orders: Orders
     lifetimes: Mapping[Plan, float]
     settles: frozenset[Plan]
+    caps: Mapping[Plan, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    assumed: frozenset[HalfJoin] = frozenset()
 
     @cached_property
     def streams(self) -> tuple[str, ...]:
@@ -130,6 +140,11 @@ class PlanModel:
     def half_joins(self) -> tuple[HalfJoin, ...]:
         """Producers before consumers, each input's in its probe order."""
         return plan_tree.half_joins(self.plan, self.orders)
+
+    @cached_property
+    def given(self) -> frozenset[Plan]:
+        """The intermediates whose sizes were given, and do not follow from the rest."""
+        return frozenset(self.intermediates) - self.settles - self.caps.keys()
 
     def directions(self, operator: Plan) -> tuple[tuple[HalfJoin, ...], ...]:
         """An operator's half-joins, one sequence for each of its inputs."""
@@ -175,10 +190,13 @@ def plan_model(
     sizes: Mapping[Plan, float] | None = None,
     selectivity: Mapping[Plan | HalfJoin, float],
     orders: Orders | None = None,
+    caps: Mapping[Plan, float] | None = None,
+    limits: Mapping[str, float] | None = None,
 ) -> PlanModel:
     """Build a model from what is known.
 
-    `sizes` are rows in states, of leaves or intermediates; a leaf without one needs its window.
+    `sizes` are rows in states, of leaves or intermediates; a leaf without one needs its window. `caps` are
+    the most rows that intermediates hold, `limits` the ages up to which rows may be found (none: any age).
     `selectivity` is given for operators, for half-joins, or both (the half-join's own comes first).
     `orders` may name only some inputs; the others probe in the plan's order.
     """
@@ -196,11 +214,48 @@ def plan_model(
     }
     numbers = (*own_rates.values(), *given.values(), *known.values())
     assert all(0 <= n < math.inf for n in numbers), "rates, sizes, selectivities are finite and not negative"
-    held, lifetimes = _states(plan, own_rates, given, known, all_orders)
-    settles = frozenset(plan_tree.intermediates(plan)) - given.keys()
-    return PlanModel(
-        plan, frozen(own_rates), frozen(held), frozen(known), frozen(all_orders), frozen(lifetimes), settles
+    caps, limits = caps or {}, limits or {}
+    held, lifetimes = _states(plan, own_rates, given, known, all_orders, _Caps(caps, limits))
+    settles = frozenset(
+        n
+        for n in plan_tree.intermediates(plan)
+        if n not in given and (n not in caps or math.isfinite(lifetimes[n]))
     )
+    return PlanModel(
+        plan, frozen(own_rates), frozen(held), frozen(known), frozen(all_orders), frozen(lifetimes), settles,
+        frozen(caps), frozen(limits),
+    )  # fmt: skip
+
+
+class _Caps:
+    """How long rows live in states that hold at most so many, producers before consumers."""
+
+    def __init__(self, caps: Mapping[Plan, float], limits: Mapping[str, float]) -> None:
+        self.caps, self._limits = caps, limits
+        self._left: dict[Plan, float] = {}  # how far from their limits rows come into a state
+        self._stay: dict[Plan, float] = {}  # how long they stay there
+
+    def entered(self, node: Plan, rows: float, rate: float) -> None:
+        """So many rows are in a state, at this rate; of a stream, or of a node whose lifetime is known."""
+        if isinstance(node, str):
+            self._left[node] = self._limits.get(node, math.inf)
+        self._stay[node] = min(self._left[node], _ratio(rows, rate))
+
+    def lifetime(self, driver: Plan, order: Sequence[Plan]) -> float:
+        """How long rows live that one input's rows make, if all probe."""
+        left = self._left[driver]
+        for partner in order:
+            most = self._left[partner]
+            least = most - self._stay[partner] if math.isfinite(most) else math.inf
+            if left > most:
+                left = (least + most) / 2
+            elif left > least:
+                left -= (left - least) ** 2 / (2 * (most - least))
+        return left
+
+    def learn(self, node: Plan, lifetime: float) -> None:
+        """Rows of a node live for so long on average."""
+        self._left[node] = lifetime
 
 
 def _states(
@@ -209,20 +264,32 @@ def _states(
     given: Mapping[Plan, float],
     selectivities: Mapping[HalfJoin, float],
     orders: Orders,
+    capped: _Caps,
 ) -> tuple[dict[Plan, float], dict[Plan, float]]:
     """Return the rows in each state and how long they stay, producers before consumers (see above)."""
     arrivals: dict[Plan, float] = dict(rates.items())
     sizes: dict[Plan, float] = {name: float(given[name]) for name in rates}
     lifetimes: dict[Plan, float] = {name: _ratio(sizes[name], rates[name]) for name in rates}
+    for name in rates:
+        capped.entered(name, sizes[name], rates[name])
     for node in plan_tree.intermediates(plan):
-        per_row = (math.prod(selectivities[HalfJoin(c, p)] * sizes[p] for p in orders[c]) for c in node)
-        arrivals[node] = math.fsum(arrivals[c] * rows for c, rows in zip(node, per_row, strict=True))
+        per_row = [math.prod(selectivities[HalfJoin(c, p)] * sizes[p] for p in orders[c]) for c in node]
+        made = [arrivals[c] * rows for c, rows in zip(node, per_row, strict=True)]
+        arrivals[node] = math.fsum(made)
         if node in given:
             sizes[node] = float(given[node])
             lifetimes[node] = _ratio(sizes[node], arrivals[node])
+        elif node in capped.caps:
+            lives = [capped.lifetime(c, orders[c]) for c in node]
+            total = math.fsum(rows * life for rows, life in zip(made, lives, strict=True) if rows)
+            lifetimes[node] = total / arrivals[node] if arrivals[node] else min(lives)
+            most = float(capped.caps[node])
+            sizes[node] = min(most, total) if math.isfinite(lifetimes[node]) else most
         else:
             lifetimes[node] = _ratio(1.0, math.fsum(_ratio(1.0, lifetimes[child]) for child in node))
             sizes[node] = arrivals[node] * lifetimes[node] if arrivals[node] else 0.0
+        capped.learn(node, lifetimes[node])
+        capped.entered(node, sizes[node], arrivals[node])
     return sizes, lifetimes
 
 

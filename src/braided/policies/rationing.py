@@ -21,6 +21,7 @@ a later batch with budget to spare finds every combination that one of its own r
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -40,13 +41,20 @@ class Known:
 
 
 def model_of(
-    plan: Plan, known: Mapping[tuple[Plan, ...], Known], windows: Mapping[Plan, float] | None = None
+    plan: Plan,
+    known: Mapping[tuple[Plan, ...], Known],
+    caps: Mapping[Plan, float] | None = None,
+    limits: Mapping[str, float] | None = None,
 ) -> PlanModel:
-    """The plan in numbers; `windows` are the rows that states of intermediates hold, if they have windows."""
+    """The plan in numbers; `caps` are the most rows that intermediates hold, if they have windows.
+
+    `limits` are the ages, in batches, up to which rows of streams may be found.
+    """
     rates: dict[str, float] = {}
-    sizes: dict[Plan, float] = dict(windows or {})
+    sizes: dict[Plan, float] = {}
     selectivity: dict[Plan | HalfJoin, float] = {}
     orders: dict[Plan, tuple[Plan, ...]] = {}
+    assumed: set[HalfJoin] = set()
     for operator, now in known.items():
         for i, child in enumerate(operator):
             orders[child] = tuple(operator[p] for p in now.orders[i])
@@ -56,7 +64,12 @@ def model_of(
             for j, other in enumerate(operator):
                 if i != j:
                     selectivity[HalfJoin(child, other)] = _selectivity(now.turn, i, j)
-    return plan_model(plan, rates, sizes=sizes, selectivity=selectivity, orders=orders)
+                    if _seen(now.turn, i, j) is None:
+                        assumed.add(HalfJoin(child, other))
+    model = plan_model(
+        plan, rates, sizes=sizes, selectivity=selectivity, orders=orders, caps=caps, limits=limits
+    )
+    return dataclasses.replace(model, assumed=frozenset(assumed))
 
 
 def rations_of(operator: tuple[Plan, ...], now: Known, allowances: Mapping[HalfJoin, float]) -> Rations:
@@ -77,6 +90,11 @@ def rations_of(operator: tuple[Plan, ...], now: Known, allowances: Mapping[HalfJ
 
 def _selectivity(turn: Turn, i: int, j: int) -> float:
     """The share of pairs that match; one match a row if nothing is known."""
-    seen = turn.selectivity
-    share = (seen[i][j] if seen[i][j] is not None else seen[j][i]) if seen else None
+    share = _seen(turn, i, j)
     return min(1.0, 1 / max(1.0, float(turn.stored_rows[j])) if share is None else share)
+
+
+def _seen(turn: Turn, i: int, j: int) -> float | None:
+    """What is known of it: from this direction, else from the other."""
+    seen = turn.selectivity
+    return (seen[i][j] if seen[i][j] is not None else seen[j][i]) if seen else None

@@ -1,4 +1,4 @@
-"""Sharing a budget among streams: by weights, within caps, in whole rows.
+"""Sharing a budget among streams: by weights, within caps, in whole rows (`window_split` for rows to store).
 
 *Rows to admit* when there is CPU for only some of them (`let_in`; window-join, section 4.2). Two streams
 admitted at rates a and b give results at a rate proportional to a * b, whatever the windows and keys
@@ -11,16 +11,6 @@ rows admitted of the other. Weights are then the rows each window may hold, so t
 to the streams that store least, once the rows that the others' windows lack are admitted (at most half the
 budget: beyond that the product falls again). With `max-slow` it is the paper's Max A / Max lambda_b.
 
-*Rows to store* when memory is short (`split`; window-join, section 4.3). Two streams with rates a < b that
-may store M rows in all: a row of the slower stream is met by more probes, so the slower one gets all memory,
-and the faster one's rows probe and pass (Eq. 13): `max-slow`. A window never grows beyond the query's; what
-it cannot use goes to the others.
-
-With n streams results come at a rate of the sum over streams of its rate times the product of all *other*
-windows, so a single window is worth nothing. The natural extension: `max-slow` lets the fastest stream probe
-and pass and shares the memory equally among the others, which is best for that stream's term; `max-fast`,
-its opposite, lets the slowest one pass. Both are the paper's rules if n is 2.
-
 >>> fill(50, (1, 1), (5, 100))  # the slower stream's remainder is given away
 (5.0, 45.0)
 >>> cut(50, (1, 1), (5, 100))  # or not
@@ -31,12 +21,6 @@ its opposite, lets the slowest one pass. Both are the paper's rules if n is 2.
 (5.0, 45.0)
 >>> let_in("inverse", 10, (80, 20), (9.0, 1.0))
 (2.0, 8.0)
->>> split("max-slow", 1000, rates=(10, 50), caps=(5000, 5000))
-(1000.0, 0.0)
->>> split("max-slow", 1000, rates=(10, 50), caps=(600, 5000))  # the query's window is full: the rest is B's
-(600.0, 400.0)
->>> split("max-slow", 1000, rates=(10, 50, 20), caps=(5000,) * 3)
-(500.0, 0.0, 500.0)
 """
 
 from __future__ import annotations
@@ -48,7 +32,7 @@ from collections.abc import Sequence
 def let_in(
     allocation: str,
     budget: float,
-    rows: Sequence[int],
+    rows: Sequence[float],
     windows: Sequence[float],
     missing_rows: Sequence[float] = (),
 ) -> tuple[float, ...]:
@@ -63,19 +47,11 @@ def let_in(
         weights = [max(0.0, w) for w in windows]
     if allocation == "window-inverse" and missing_rows:  # first fill the windows
         first = fill(budget / 2, missing_rows, [*map(min, missing_rows, rows)])
-    return _more(budget, first, _weights(allocation.removeprefix("window-"), weights), rows)
+    return _more(budget, first, weights_of(allocation.removeprefix("window-"), weights), rows)
 
 
-def split(rule: str, budget: float, *, rates: Sequence[float], caps: Sequence[float]) -> tuple[float, ...]:
-    """Return how many rows of each stream to store; `caps` are the rows its window would hold."""
-    if rule not in ("max-slow", "max-fast"):
-        return fill(budget, _weights(rule if any(rates) else "equal", rates), caps)
-    streams = range(len(rates))
-    passing = max(streams, key=lambda i: (rates[i] if rule == "max-slow" else -rates[i], i))
-    return fill(budget, [1.0 if i == passing else math.inf for i in streams], caps)
-
-
-def _weights(rule: str, values: Sequence[float]) -> list[float]:
+def weights_of(rule: str, values: Sequence[float]) -> list[float]:
+    """Return weights by a rule: "equal", "inverse", or in proportion to the values."""
     if rule == "equal":
         return [1.0] * len(values)
     if rule == "inverse":

@@ -41,7 +41,9 @@ class StreamStatistics:
     )
     spilled_rows: int = number("rows on disk", prometheus="braided_spilled_rows", column="on disk")
     expired_rows: int = number("rows that time has let go")
-    cut_rows: int = number("rows that were forgotten early, or did not enter, to keep to `state_rows`")
+    cut_rows: int = number(
+        "rows that were forgotten early, or did not enter, because of a budget or their age"
+    )
     purged_rows: int = number("rows that can join no more by what streams promised")
     punctuations: int = number("punctuations that came")
     partial_punctuations: int = number(
@@ -55,8 +57,9 @@ class StreamStatistics:
         "whether it holds the watermark no more, because it brings nothing", "max", default=False
     )
     staleness_us: int | None = number(
-        "how old the oldest row of the latest results was", "max", "us", default=None
+        "how old the oldest row of the latest results was, by the newest time seen", "max", "us", default=None
     )
+    staleness_wall_us: int | None = number("the same by the wall clock", "max", "us", default=None)
     index: str = number("how its rows are looked up", "same", default="hash")
     index_changes: int = number("how often that changed")
 
@@ -91,6 +94,8 @@ class IntermediateStatistics:
     )
     expired_rows: int = number("rows that time has let go")
     spilled_rows: int = number("rows on disk")
+    entered_rows: int = number("rows that came in with the latest batch")
+    refresh_rows: int | None = number("rows a batch that must come in for bounds on age", default=None)
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,14 @@ class Adapted:
 class RationingStatistics:
     """Rationed probes: the latest batch's `budget` (None: no limit was needed), and what it is spent on.
 
-    `results_lost` is an estimate; on Spark the words are those of one bucket.
+    `results_lost` is an estimate. With `shed="input"` the budget is of rows that are let in. What follows
+    `problem` is for the decisions that buckets have in common: the results that are expected of some budgets,
+    and the rows that all buckets should let in.
     """
 
-    budget: int | None = _given("probes that a batch may make", prometheus="braided_probe_budget")
+    budget: int | None = _given(
+        "probes that a batch may make, or rows that it lets in", prometheus="braided_probe_budget"
+    )
     freshness_share: float = _given(
         "part of the probes that keeps results fresh",
         "first",
@@ -122,6 +131,8 @@ class RationingStatistics:
     reason: str = _given("who may probe", "words")
     adaptations: tuple[Adapted, ...] = _given("the latest analyses", "first")
     problem: str = number("why the budget cannot be kept, if so", "words", default="")
+    curve: tuple[tuple[float, float], ...] = ()
+    rows_of_all: int | None = None
 
 
 @dataclass(frozen=True)

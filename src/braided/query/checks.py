@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from braided.query.durations import to_text
 from braided.query.errors import InvalidValue, about, require_stream
-from braided.query.plan_tree import operators
+from braided.query.plan_tree import intermediates, label
+from braided.query.tuning import RowByRow, WholeBuffers
 from braided.query.windows import UNBOUNDED
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def check(query: JoinQuery) -> None:
     with about("within"):
         _ = query.bounds
     _check_names(query)
+    for place, sentence in _intermediates(query):
+        raise InvalidValue(f"Overload: {sentence}", option="overload", position=(place,))
     for stream in query.streams:
         for place, sentence in chain(_tuning(query, stream), _overload(query, stream), _whole(query)):
             option, *position = place.split(".")
@@ -58,6 +61,17 @@ def _streaming(query: JoinQuery, stream: Stream, *, promises: bool) -> Problems:
     if stream.lateness is None and query.windowed:
         meaning = "how far out of order rows may come; rows later than that are set aside"
         yield "lateness", f"a streaming join needs lateness, {meaning}; for example lateness='1 minute'"
+    yield from _spread(stream)
+
+
+def spread_problems(query: JoinQuery) -> Iterator[InvalidValue]:
+    """Yield what cannot be where rows are spread over several engines, whether they end or not."""
+    for stream in query.streams:
+        for option, sentence in _spread(stream):
+            yield InvalidValue.of(stream.name, option, sentence)
+
+
+def _spread(stream: Stream) -> Problems:
     if stream.count_window is not None and stream.count_window.per == "stream":
         why = "needs all rows in one place and is not available on Spark"
         yield "window", f"a count window per stream {why}; use per='key'"
@@ -108,9 +122,14 @@ def _stream(query: JoinQuery, stream: Stream) -> Problems:
         yield "time", f"time is missing; {why}, so every stream needs a time column"
     if stream.counts_keys and query.keyless:
         yield "window", "counting rows by key needs a key; use per='stream'"
-    if stream.count_window is not None and not query.flat:
-        needs = "a window that counts rows needs all streams in one operator (plan='mjoin', one key)"
-        yield "window", f"{needs}; this plan has {len(operators(query.tree))}; use a time window"
+    if stream.count_window is not None and query.memory is not None and not query.flat:
+        why = "intermediates ask the rows of the stream, which may be on disk"
+        remedy = "leave memory out, or use plan='mjoin' and one key"
+        wrong = "memory does not go with a window that counts rows in a plan of several operators"
+        yield "window", f"{wrong}: {why}; {remedy}"
+    elif query.memory is not None and query.counts_apart(stream):
+        why = f"its window counts rows by {joined!r}, and rows go to disk by {query.operator_key(stream)!r}"
+        yield "window", f"memory needs one key for both: {why}; leave memory out, or use a time window"
     if stream.count_window is not None and query.memory is not None and not stream.counts_keys:
         why = "holds no more than these; rows go to disk by keys, and such a window does not know them"
         yield "window", f"memory goes with a window that counts rows by key; one of the stream's {why}"
@@ -122,14 +141,22 @@ def _stream(query: JoinQuery, stream: Stream) -> Problems:
 
 
 def _freshness(query: JoinQuery, stream: Stream) -> Problems:
-    given, window_us = f"freshness={stream.freshness!r}", stream.window_us or 0
-    if stream.freshness_us is None:
+    given, window_us, count = f"freshness={stream.freshness!r}", stream.window_us or 0, stream.count_window
+    if stream.freshness is None:
         return
     if query.overload is None:
         yield "freshness", f"{given} only goes with overload; leave it out"
     if stream.time is None:
         yield "freshness", f"{given} needs a time column; give it time=..."
-    if stream.freshness_us < window_us:
+    if stream.freshness_us is not None and count is not None:
+        yield "freshness", f"{given} is a time, and its window counts rows; give rows, at least {count.rows}"
+    if stream.freshness_rows is not None and count is None:
+        remedy = "give a duration such as '10 minutes', or a window that counts rows"
+        yield "freshness", f"{given} counts rows, and its window does not; {remedy}"
+    if stream.freshness_rows is not None and count is not None and stream.freshness_rows < count.rows:
+        least = f"at least the window, {count.rows:,} rows"
+        yield "freshness", f"{given} must be {least}; raise it, or shorten the window"
+    if stream.freshness_us is not None and stream.freshness_us < window_us:
         least = f"at least the window, {to_text(window_us)}"
         yield "freshness", f"{given} must be {least}; raise it, or shorten the window"
 
@@ -144,6 +171,9 @@ def _check_names(query: JoinQuery) -> None:
     for name in chain.from_iterable(pair for pair, _ in tuning.selectivities):
         with about("tuning", "selectivities"):
             require_stream(name, names, "Tuning: selectivities")
+    for name in dict(query.overload.weights or ()) if query.overload is not None else ():
+        with about("overload", "weights", name):
+            require_stream(name, names, "Overload: weights")
     with about("where"):
         for name, column in sorted(query.condition.columns() if query.condition is not None else ()):
             require_stream(name, names, f"where uses {name}.{column}")
@@ -166,21 +196,43 @@ def _overload(query: JoinQuery, stream: Stream) -> Problems:
     overload, named = query.overload, f"stream {stream.name!r}"
     if overload is None:
         return
-    if overload.target_batch is not None and overload.drops_input:
-        remedy = "with shed='input' give probes, how many rows a batch are let in"
-        yield "overload.target_batch", f"Overload: target_batch rations probes (shed='probes'); {remedy}"
-    if stream.count_window and (overload.drops_input or overload.state_rows is not None):
+    short = "state_rows" if overload.state_bytes is None else "state_bytes"
+    if stream.count_window and (overload.drops_input or overload.cuts_windows):
         why = "rows that are dropped would keep others inside it, so results would be wrong"
         yield "overload", f"Overload: {named} has a window that counts rows; {why}; use a time window"
-    if overload.state_rows is not None and stream.time is None:
-        yield "overload.state_rows", f"Overload: state_rows needs a time column in {named}; give it time=..."
-    by_window = overload.state_rows is None and overload.allocation.startswith("window")
+    if overload.cuts_windows and stream.time is None:
+        yield f"overload.{short}", f"Overload: {short} needs a time column in {named}; give it time=..."
+    by_window = not overload.cuts_windows and overload.rule.startswith("window")
     if by_window and query.stay_us(stream) is None:
-        needs = f"Overload: allocation={overload.allocation!r} needs a window for {named}"
+        needs = f"Overload: allocation={overload.rule!r} needs a window for {named}"
         yield "overload.allocation", f"{needs}; give it one, or use 'equal'"
 
 
+def _intermediates(query: JoinQuery) -> Problems:
+    """Check that intermediates with a window of their own are some of the plan's."""
+    overload = query.overload
+    if overload is None or overload.intermediate_rows is None:
+        return
+    known = [label(node) for node in intermediates(query.tree)]
+    timeless = [stream.name for stream in query.streams if stream.time is None]
+    if timeless:
+        why = f"rows are newest by their times, and stream {timeless[0]!r} has none; give it time=..."
+        yield "intermediate_rows", f"intermediate_rows: {why}"
+    if not known:
+        why = "one operator joins all streams, so there are none; leave it out, or give a plan"
+        yield "intermediate_rows", f"intermediate_rows are for intermediates, and {why} such as 'linear'"
+    for node in () if isinstance(overload.intermediate_rows, int) else dict(overload.intermediate_rows):
+        if node not in known:
+            yield "intermediate_rows", f"the plan has no intermediate {node!r}; it has {', '.join(known)}"
+
+
 def _whole(query: JoinQuery) -> Problems:
+    driver = query.tuning.driver_stream
+    if driver in get_args(RowByRow) and query.overload is not None and query.overload.rations:
+        why = "which rows a rationed row meets would depend on the order they come in, and differ in a retry"
+        remedy = f"use {', '.join(map(repr, get_args(WholeBuffers)))}, or shed='input'"
+        says = f"driver_stream={driver!r} takes single rows, and probes are rationed (shed='probes')"
+        yield "tuning.driver_stream", f"Tuning: {says}: {why}; {remedy}"
     if query.memory and query.overload:
         remedy = "give one of them (overload's state_rows bounds memory, too)"
         yield "memory", f"memory keeps results exact and overload does not; {remedy}"

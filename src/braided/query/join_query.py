@@ -14,6 +14,7 @@ from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.checks import check
 from braided.query.durations import Duration, to_us
 from braided.query.errors import about
+from braided.query.explain.chapters import chapters
 from braided.query.explain.diagram import mermaid
 from braided.query.explain.expected_state import expected_state
 from braided.query.explain.text import explain
@@ -121,6 +122,16 @@ class JoinQuery(Value):
         """Whether any stream has a count window, so that results wait for the watermark."""
         return any(s.count_window for s in self.streams)
 
+    def counts_apart(self, stream: Stream) -> bool:
+        """Whether a stream's window counts rows by another key than that of its operator, or in a tree."""
+        same = self.operator_key(stream) == self.graph.columns(stream.name)
+        return stream.counts_keys and not (self.flat and same)
+
+    def operator_key(self, stream: Stream) -> tuple[str, ...]:
+        """Return the columns of a stream that all inputs of its operator have in common."""
+        operator = next(node for node in operators(self.tree) if stream.name in node)
+        return tuple(self.graph.source(a, stream.name)[1] for a in self.graph.key(operator))
+
     @property
     def promises(self) -> bool:
         """Whether what streams promise of rows to come is used, to forget others early.
@@ -148,8 +159,8 @@ class JoinQuery(Value):
 
     @property
     def one_stage(self) -> bool:
-        """Whether something of the query needs all operators in one place: budgets, promises of any key."""
-        return bool(self.overload or self.memory or (self.promises and not self.one_key))
+        """Whether something needs all operators in one place: budgets, count windows, promises of any key."""
+        return bool(self.overload or self.memory or self.counts or (self.promises and not self.one_key))
 
     @property
     def windowed(self) -> bool:
@@ -174,15 +185,20 @@ class JoinQuery(Value):
         rates: Mapping[str, float] | None = None,
         row_bytes: Mapping[str, float] | None = None,
         buckets: int | None = None,
+        keys: float | Mapping[str, float] | None = None,
+        batch_period: Duration | None = None,
     ) -> str:
         """Describe the plan in words and as a tree, and what may go wrong.
 
-        With `rates` (rows a second) also how many rows will be stored; with `row_bytes` (the bytes of a row's
-        columns) how much memory that takes; with `buckets` (8 on Spark if nothing is said) how much of it is
-        in each, and where rows go.
+        With `rates` (rows a second) also how many rows will be stored, what that costs on this machine, and
+        what budgets lose; with `row_bytes` (the bytes of a row's columns) how much memory rows take; with
+        `buckets` (8 on Spark if nothing is said) how much of it is in each, and where rows go. `keys` is how
+        many different keys there are (with `on` by column, such as {"orders.item": 1000}), `batch_period` how
+        often a batch comes (None: as `target_batch` says, else every second).
         """
         state = expected_state(self, rates, row_bytes, buckets if rates is not None else None)
-        return explain(self, state, explain_layout(self, buckets, rates))
+        more = chapters(state, keys, batch_period)
+        return explain(self, state, explain_layout(self, buckets, rates), more)
 
     def diagram(self) -> str:
         """Draw the plan as a Mermaid flowchart; `braided.query.explain.svg.diagram_svg` draws the same."""

@@ -6,6 +6,7 @@ A reader takes the owner's name, the option's and what was given; it returns wha
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ from braided.query.errors import InvalidType, InvalidValue
 from braided.query.values import Reader
 
 MOST_INT = (1 << 63) - 1
+LEAST_BYTES = 1 << 12
+MOST_BYTES = 1 << 60
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def whole(least: int, most: int, wanted: str) -> Reader:
@@ -77,3 +82,35 @@ def duration(owner: str, option: str, value: Duration, *, zero: bool = True) -> 
         wanted = "not be negative" if zero else "be above zero"
         raise InvalidValue(f"{owner}: {option} must {wanted}; got {value!r}", value=value)
     return to_text(us)
+
+
+def size(owner: str, option: str, limit: object) -> int:
+    """Return bytes, given as a number or as a text such as "512 MB"."""
+    if isinstance(limit, bool) or not isinstance(limit, int | str):
+        raise InvalidType.must(option, "bytes or a text such as '512 MB'", limit, owner=owner)
+    if isinstance(limit, str):
+        read = _SIZE.fullmatch(limit)
+        if read is None or read[2].lower() not in _UNITS:
+            raise InvalidValue.must(option, "a size such as '512 MB' or '1 GiB'", limit, owner=owner)
+        limit_bytes = int(min(float(read[1]) * _UNITS[read[2].lower()], 2.0 * MOST_BYTES))
+    else:
+        limit_bytes = limit
+    if not LEAST_BYTES <= limit_bytes <= MOST_BYTES:
+        bound = f"at most {MOST_BYTES:,}" if limit_bytes > MOST_BYTES else f"at least {LEAST_BYTES:,}"
+        raise InvalidValue.must(option, f"{bound} bytes", limit, owner=owner)
+    return limit_bytes
+
+
+def by_name(reader: Reader, name: str, value: str) -> Reader:
+    """Read what a mapping has for each `name`, as sorted pairs; lists of pairs are what `to_dict` makes."""
+
+    def read(owner: str, option: str, given: Any) -> tuple[tuple[str, Any], ...]:
+        try:
+            pairs = dict(given)
+        except (TypeError, ValueError):
+            raise InvalidType.must(option, f"{value} by {name}", given, owner=owner) from None
+        for key in pairs:
+            text(name, empty=False)(owner, option, key)
+        return tuple(sorted((key, reader(owner, option, pairs[key])) for key in pairs))
+
+    return read

@@ -196,7 +196,8 @@ def layout_lines(
     """Say where rows go by a layout, or that they go through stages, and why."""
     cheaper, reason = in_stages(query, layout, rates)
     if staged != cheaper:
-        needs = "a budget needs it" if query.overload or query.memory else "promises need it"
+        promised = "count windows need it" if query.counts else "promises need it"
+        needs = "a budget needs it" if query.overload or query.memory else promised
         reason += f"; {needs if query.one_stage and not staged else 'it was asked for'}"
     yield f"on Spark: {'stages' if staged else 'a grid'} ({reason})"
     if staged:

@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from functools import partial
 from typing import Annotated, Literal
 
 from braided.query.durations import Duration, to_us
-from braided.query.errors import InvalidType, InvalidValue
-from braided.query.kinds import MOST_INT, above_zero, duration, text, whole
+from braided.query.errors import InvalidValue
+from braided.query.kinds import MOST_INT, above_zero, duration, size, text, whole
 from braided.query.values import Value
 
 Flush = Literal["adaptive-global", "state-spill", "hash-merge", "rpj", "largest"]
 Keeping = Literal["recent", "average", "ewma"]
-LEAST_BYTES = 1 << 12
-MOST_BYTES = 1 << 60
 LIVE_SHARE = 0.75  # of the limit: rows that may be found; the rest is for those that are gone
 _GROUP_BYTES = 200_000  # of the limit for each group, about: smaller pieces take long, larger ones room
 _GROUPS = tuple(1 << bits for bits in range(1, 11))
-_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def _groups(owner: str, option: str, value: object) -> object:
     if value not in _GROUPS:
         raise InvalidValue.must(option, f"one of {', '.join(map(str, _GROUPS))}", value, owner=owner)
     return value
-
-
-def _bytes(owner: str, option: str, limit: object) -> int:
-    if isinstance(limit, bool) or not isinstance(limit, int | str):
-        raise InvalidType.must(option, "bytes or a text such as '512 MB'", limit, owner=owner)
-    if isinstance(limit, str):
-        size = _SIZE.fullmatch(limit)
-        if size is None or size[2].lower() not in _UNITS:
-            raise InvalidValue.must(option, "a size such as '512 MB' or '1 GiB'", limit, owner=owner)
-        limit_bytes = int(min(float(size[1]) * _UNITS[size[2].lower()], 2.0 * MOST_BYTES))
-    else:
-        limit_bytes = limit
-    if not LEAST_BYTES <= limit_bytes <= MOST_BYTES:
-        bound = f"at most {MOST_BYTES:,}" if limit_bytes > MOST_BYTES else f"at least {LEAST_BYTES:,}"
-        raise InvalidValue.must(option, f"{bound} bytes", limit, owner=owner)
-    return limit_bytes
 
 
 class Memory(Value):
@@ -69,7 +48,7 @@ class Memory(Value):
     written (None: the system's folder for temporary files; on Spark its state store has them).
     """
 
-    limit: Annotated[int | str, _bytes]
+    limit: Annotated[int | str, size]
     _: dataclasses.KW_ONLY
     flush: Flush = "adaptive-global"
     flush_share: Annotated[float, above_zero(most=1)] = 0.05

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from braided.query.durations import Duration, to_us
 from braided.query.errors import InvalidValue, about
-from braided.query.kinds import column, duration, names
+from braided.query.kinds import column, duration, names, whole
 from braided.query.promises import Arrival, Punctuation, RangePunctuation
 from braided.query.values import Value
 from braided.query.windows import UNBOUNDED, CountWindow, Window
@@ -23,6 +23,12 @@ def _key(owner: str, option: str, value: Any) -> tuple[str, ...]:
     return _KEY(owner, option, (value,) if isinstance(value, str) else value)  # type: ignore[no-any-return]
 
 
+def _freshness(owner: str, option: str, value: Any) -> str | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(whole(1, (1 << 31) - 1, "at least 1 and less than 2^31 rows")(owner, option, value))
+    return duration(owner, option, value)
+
+
 class Stream(Value):
     """A named stream.
 
@@ -31,7 +37,8 @@ class Stream(Value):
     It is a duration, a `CountWindow`, or "unbounded". `lateness` is how far out of order its rows may come.
     Durations are stored as canonical text ("120 minutes" becomes "2 hours").
 
-    `freshness` is how old its rows may be in results, where there is an `Overload`. `unique`, `arrival`
+    `freshness` is how old its rows may be in results, where there is an `Overload`: a duration, or with a
+    `CountWindow` how many newer rows (of the key, or of the stream) may have arrived. `unique`, `arrival`
     ("clustered", "ordered", "descending") and `punctuation` (a boolean column, or a `RangePunctuation`) are
     promises (see `promises`); they never change the result. A stream that has brought no row for
     `idle_after`, by the wall clock, does not hold the watermark back until it brings one; its rows may be
@@ -44,7 +51,7 @@ class Stream(Value):
     time: Annotated[str, column] | None = None
     window: Window | None = None
     lateness: Annotated[Duration, duration] | None = None
-    freshness: Annotated[Duration, duration] | None = None
+    freshness: Annotated[Duration | int, _freshness] | None = None
     unique: bool = False
     arrival: Arrival = "any"
     punctuation: Punctuation | None = None
@@ -115,7 +122,12 @@ class Stream(Value):
     @property
     def freshness_us(self) -> int | None:
         """How old a row may be in results, in microseconds; None: of any age."""
-        return to_us(self.freshness) if self.freshness is not None else None
+        return None if self.freshness is None or isinstance(self.freshness, int) else to_us(self.freshness)
+
+    @property
+    def freshness_rows(self) -> int | None:
+        """With how many newer rows, of its key or stream, a row is too old for results; None: with any."""
+        return self.freshness if isinstance(self.freshness, int) else None
 
     @property
     def lateness_us(self) -> int:

@@ -12,7 +12,9 @@ from braided.query.errors import InvalidType, InvalidValue, require_choice, show
 from braided.query.kinds import MOST_INT, whole
 from braided.query.values import Value
 
-DriverStream = Literal["timestamp", "round-robin", "consumption-rate", "initial-output-size", "output-rate"]
+RowByRow = Literal["timestamp", "round-robin"]
+WholeBuffers = Literal["consumption-rate", "initial-output-size", "output-rate"]
+DriverStream = Literal[RowByRow, WholeBuffers]
 Index = Literal["auto", "hash", "scan"]
 
 
@@ -75,9 +77,9 @@ class Tuning(Value):
     """Policies and their options.
 
     `driver_stream` says whose rows probe next: "initial-output-size", "output-rate", "consumption-rate",
-    "timestamp" or "round-robin". `probe_order` says which partner is probed first: "selectivity", "a-greedy"
-    or "fixed". `index` ("auto", "hash", "scan") may be one choice, or one per stream as a mapping. `expiry`
-    is "active" or "lazy".
+    "timestamp" or "round-robin"; the last two take single rows and do not go with rationed probes.
+    `probe_order` says which partner is probed first: "selectivity", "a-greedy" or "fixed". `index` ("auto",
+    "hash", "scan") may be one choice, or one per stream as a mapping. `expiry` is "active" or "lazy".
 
     Where streams promise something, `purge` says when rows go by it: after a "batch" of punctuations (or a
     `BatchPurge`), or "immediate", which `goal="memory"` means, too; with `on_violation="count"` rows that

@@ -23,7 +23,7 @@ import pyarrow as pa
 from braided.engine.engine import Engine
 from braided.engine.intake import Arrival
 from braided.engine.stopwatch import Stopwatch
-from braided.spark import hot_keys, measures
+from braided.spark import decisions, hot_keys, measures
 from braided.spark.plan import LATE_COLUMN, JoinPlan
 from braided.spark.storage.arena import Arena, open_arena
 from braided.spark.storage.bucket_state import BucketState
@@ -41,11 +41,11 @@ class Bucket:
     ) -> None:
         """Without a state the rows of one batch are all there are.
 
-        `ahead_seconds` is what buckets before this one probed, in this batch and task.
+        `ahead_seconds` is what buckets before this one took that budgets explain, in this batch and task.
         """
         self._plan, self._number, self._state, self._query_id = plan, number, state, query_id
         self._ahead_seconds = ahead_seconds
-        self.probing_seconds = 0.0
+        self.paced_seconds = 0.0
 
     def run(self, packed: Sequence[Packed]) -> Iterator[Emitted]:
         """Blobs of results, and at the end one row of metrics; the state is written in between.
@@ -102,12 +102,14 @@ class Bucket:
         measured["rows"] = sum(a.offered_rows + a.cut_rows + a.violations for a in arrivals if a)
         measured["heavy"] = meta.heavy
         measured["hottest_key_rows"] = hot_keys.hottest_rows(sampled)
-        report = measures.report(engine.statistics(), self._plan, meta.by_input(), **measured)
+        seen = engine.statistics()
+        measured["shared"] = decisions.said(self._plan, self._number, seen, received.sent, arrivals)
+        report = measures.report(seen, self._plan, meta.by_input(), **measured)
         yield Emitted(report=report, leaves_us=engine.core.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:
         """How long the batch takes, for the budget of the next; no result of this one depends on it."""
-        self.probing_seconds = engine.watch.us("probing") / 1e6
+        self.paced_seconds = engine.paced_seconds
         if received.began_us is None:
             return
         seconds = meta.clock.seconds(received.began_us, time.time_ns() // 1000)

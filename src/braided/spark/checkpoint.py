@@ -31,7 +31,7 @@ from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
 from braided.spark.epochs import check_planned, explained, far_ahead, resume, until_us
 from braided.spark.plan import JoinPlan, Resumed
-from braided.spark.sources.heartbeat import MARK
+from braided.spark.sources.decided import MARK
 from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import META, Meta

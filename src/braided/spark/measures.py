@@ -49,6 +49,7 @@ class Load(NamedTuple):
     """A bucket's rows of a batch, those of its hottest key, and the rows it holds; and its decisions.
 
     Each turn names its driver, then the partners in the order they were probed. `heavy` are its heavy keys.
+    `shared` is what is decided by for all buckets together (`spark.decisions`), if anything is.
     """
 
     rows: int
@@ -57,6 +58,7 @@ class Load(NamedTuple):
     turns: Sequence[Sequence[str]]
     epoch: int
     heavy: Heavy
+    shared: Mapping[str, Any] = {}
 
 
 Report: TypeAlias = tuple[Sequence[Any], Load]  # a bucket's numbers, and the rest
@@ -98,6 +100,7 @@ def report(
     rows: int,
     hottest_key_rows: int,
     heavy: Heavy | None = None,
+    shared: Mapping[str, Any] | None = None,
     **measured: float,
 ) -> str:
     """What a bucket has to report; `measured` are numbers of this batch that its engine does not know."""
@@ -120,7 +123,7 @@ def report(
     numbers = [values[s.of].get(s.key, {}).get(s.name) for s in _slots(query.names, query.tree)]
     turns = [(driver, *seen.probe_orders[driver]) for driver in seen.driver_streams]
     live = sum(numbers.get("live_rows", 0) for numbers in streams.values())
-    load = Load(rows, hottest_key_rows, live, turns, plan.epoch.number, heavy or {})
+    load = Load(rows, hottest_key_rows, live, turns, plan.epoch.number, heavy or {}, shared or {})
     return json.dumps([numbers, load], separators=(",", ":"), default=int)
 
 

@@ -23,12 +23,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.layout import DEFAULT_BUCKETS
 from braided.query.parts import RESULT_TIME
 from braided.query.plan_tree import Plan as PlanNode
 from braided.query.stream import Stream
 from braided.spark.bucket import batch_join
+from braided.spark.decisions import decide_for, decides, offsets_of
 from braided.spark.epochs import fingerprint
 from braided.spark.measures import epochs_of, observation
 from braided.spark.plan import JoinPlan
@@ -64,7 +66,7 @@ def join(
     With `late="flag"` rows that come too late are handed out as rows of their own, with the name of
     their stream in the column `late_stream`; else they are only counted.
     With `heartbeat` a batch is run every second even while all sources are silent; None: if something waits
-    for that (`Memory(defer=True)`, `Stream(idle_after=...)`).
+    for that (`Memory(defer=True)`, `Stream(idle_after=...)`, `Overload(clock="wall")`).
     With `checkpoint`, the folder that the query is to be started with, a query that cannot go on with what
     is there is refused here, before Spark writes anything; else in the first batch. With `resume`, the same
     folder, the query, the layout, the hot keys and the number of buckets may have changed since: `explain`
@@ -78,7 +80,7 @@ def join(
         start_workers(spark)
     made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}
     for stage in plan.stages():
-        packed = _packed(stage, made, frames)
+        packed = _packed(stage, made, frames, offsets_of(plan, checkpoint or resume))
         if streaming and stage.first:
             packed.append(_clock(stage, spark, heartbeat))
         made[stage.subplan.node] = _joined(stage, packed)
@@ -89,15 +91,25 @@ def join(
 def _clock(plan: JoinPlan, spark: SparkSession, heartbeat: bool | None) -> DataFrame:
     """The recorded time, on its way to the buckets of a first stage."""
     query = plan.query
-    waits = bool(query.memory and query.memory.waits) or any(s.idle_after for s in query.streams)
+    old_by_it = query.overload is not None and query.overload.clock == "wall"
+    if old_by_it and heartbeat is False:
+        raise InvalidValue(
+            "join: Overload(clock='wall') needs the recorded clock, and heartbeat=False forbids it; leave "
+            "heartbeat out, or use clock='event'"
+        )
+    waits = bool(query.memory and query.memory.waits) or any(s.idle_after for s in query.streams) or old_by_it
     numbers = ",".join(str(live.epoch.number) for live in plan.live)
     beating = waits if heartbeat is None else heartbeat
-    clock = beats(spark, planned=fingerprint(plan), epochs=numbers, beating=beating)
+    decided = decide_for(plan, spark)
+    clock = beats(spark, planned=fingerprint(plan), epochs=numbers, beating=beating, decisions=decided)
     return _sent(clock, functools.partial(beat, plan))
 
 
 def _packed(
-    plan: JoinPlan, made: Mapping[PlanNode, DataFrame], frames: Mapping[str, DataFrame]
+    plan: JoinPlan,
+    made: Mapping[PlanNode, DataFrame],
+    frames: Mapping[str, DataFrame],
+    offsets: str | None,
 ) -> list[DataFrame]:
     """The rows of a stage's inputs on their way to its buckets, in the order of its union.
 
@@ -107,8 +119,11 @@ def _packed(
     packed: dict[PlanNode, DataFrame] = {}
     for number, node in enumerate(plan.inputs):
         if node in plan.subplan.inputs:
-            work = pack if isinstance(node, str) else repack
-            packed[node] = _sent(made[node], functools.partial(work, plan, number))
+            if isinstance(node, str):
+                packer = functools.partial(pack, plan, number, offsets=offsets)
+            else:
+                packer = functools.partial(repack, plan, number)
+            packed[node] = _sent(made[node], packer)
         elif isinstance(node, str) and plan.first and frames[node].isStreaming:
             time = plan.query.streams[number].time
             newest = frames[node].select(F.lit(True) if time is None else F.col(_quoted(time)))
@@ -173,6 +188,8 @@ def _observations(plan: JoinPlan) -> list[Any]:
     query = plan.query
     known = {"streams": F.array(*map(F.lit, query.names)), "plan": F.lit(json.dumps(query.tree))}
     known["epochs"] = F.lit(epochs_of(plan))
+    if decides(plan):
+        known["token"] = F.lit(plan.checkpoint)
     if query.memory is not None:
         known["memory_limit"] = F.lit(query.memory.limit_bytes * len(plan.labels))
         known["owed_within"] = F.lit(query.memory.owed_within_s)

@@ -15,12 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from braided.local.local_join import check_inputs
-from braided.query.checks import streaming_problems
+from braided.query.checks import spread_problems, streaming_problems
 from braided.query.errors import InvalidType, InvalidValue, require_choice
 from braided.query.join_query import JoinQuery
-from braided.query.kinds import whole
+from braided.query.kinds import LEAST_BYTES, whole
 from braided.query.layout import Layout, check_rates, choose, in_stages
-from braided.query.memory import LEAST_BYTES
 from braided.query.stream import Stream
 from braided.query.subplans import subplans
 from braided.spark.checkpoint import check_checkpoint, resumed
@@ -84,11 +83,16 @@ def plan_of(asked: Asked) -> JoinPlan:
     spark, streaming = asked.spark, asked.streaming
     if streaming:
         check_session(spark)
-        for wrong in streaming_problems(query, staged=asked.layout == "stages"):
-            raise wrong
+    staged = asked.layout == "stages"
+    for wrong in streaming_problems(query, staged=staged) if streaming else spread_problems(query):
+        raise wrong
     short = query.overload.state_rows if query.overload is not None else None
     if short is not None and short < buckets:
         _log.warning("state_rows=%d is less than buckets=%d: some buckets can keep nothing", short, buckets)
+    windowed = query.overload.intermediate_rows if query.overload is not None else None
+    for rows in (windowed,) if isinstance(windowed, int) else dict(windowed or ()).values():
+        if rows < buckets:
+            _log.warning("intermediate_rows=%d is less than buckets=%d: each holds one row", rows, buckets)
     layout = choose(query, buckets, check_rates(query, asked.rates))
     plan = JoinPlan(
         query,
@@ -125,6 +129,9 @@ def _check(asked: Asked) -> None:
         raise InvalidType(f"join: {', '.join(streaming)} stream, {', '.join(rest)} do not; all must, or none")
     for name in streaming:
         _check_input(name, frames[name])
+    if not streaming and query.overload is not None and query.overload.clock == "wall":
+        why = "rows of a batch have long been recorded, so clock='wall' says nothing; use clock='event'"
+        raise InvalidValue(f"join: {why}")
 
 
 def _staged(asked: Asked, grid: Layout) -> bool:
@@ -188,6 +195,10 @@ def _check_plan(plan: JoinPlan) -> None:
     for option in ("overload", "memory"):
         if len(stages) > 1 and getattr(plan.query, option) is not None:
             raise InvalidValue(f"join: {option} needs all streams in one stage; leave out layout='stages'")
+    counting = [stream.name for stream in plan.query.streams if stream.count_window is not None]
+    if len(stages) > 1 and counting:
+        needs = f"the window of stream {counting[0]!r} counts rows, which needs all streams in one stage"
+        raise InvalidValue(f"join: {needs}; leave out layout='stages'", stream=counting[0], option="window")
     if plan.late == "flag" and LATE_COLUMN in plan.output.schema.names:
         raise InvalidValue(f"join: the column {LATE_COLUMN!r} is to flag late rows; rename yours")
 

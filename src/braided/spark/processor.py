@@ -27,7 +27,7 @@ class JoinProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
-        self._ahead_seconds = 0.0  # of probing, by the buckets of this task
+        self._ahead_seconds = 0.0  # that budgets explain, by the buckets of this task
         self._meta = handle.getValueState("meta", "data binary")
         self._chunks = handle.getMapState("chunks", "number long", "data binary")
 
@@ -52,7 +52,7 @@ class JoinProcessor(StatefulProcessor):
         for made in gathered(bucket.run(packed_frames(label, rows))):
             columns = {"report": [row.report for row in made], "data": [encoded(row) for row in made]}
             yield pd.DataFrame(columns, dtype=object)
-        self._ahead_seconds += bucket.probing_seconds
+        self._ahead_seconds += bucket.paced_seconds
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -154,7 +154,7 @@ def test_an_allocation_that_lets_rows_get_old_is_replaced_even_at_a_loss() -> No
     assert found.taken
     assert found.reason == (
         "rate of b: 700 -> 800; age allowed to a: 30; 600 -> 300 results expected; "
-        "rows of a get too old under the present allocation"
+        "too few rows come into (a b) under the present allocation"
     )
 
 

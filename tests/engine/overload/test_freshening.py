@@ -16,39 +16,39 @@ from braided.policies.freshness import FreshnessPlan
 from braided.query.plan_tree import Plan
 
 SECOND = 1_000_000
-STATES: dict[Plan, int] = {"a": 60, "b": 60, "c": 60, ("a", "b"): 60}
+LEAVES: dict[Plan, int] = {"a": 60, "b": 60, "c": 60}
 
 
 def test_a_bound_in_batches_follows_the_clock() -> None:
-    freshening = Freshening({"a": 20 * SECOND})
+    freshening = Freshening(("a",), {"a": 20 * SECOND}, {})
     assert freshening.bounds() == {}
     for clock in range(4):
-        freshening.batch_done(clock * SECOND)
+        freshening.batch_done(clock * SECOND, (clock * SECOND,))
     assert freshening.bounds() == {"a": 20.0}
     for clock in range(5, 200, 2):
-        freshening.batch_done(clock * SECOND)
+        freshening.batch_done(clock * SECOND, (clock * SECOND,))
     assert freshening.bounds()["a"] == pytest.approx(10, rel=0.01)
-    again = Freshening({"a": 20 * SECOND})
+    again = Freshening(("a",), {"a": 20 * SECOND}, {})
     load_fields(again, Freshening.saved, save_fields(freshening, Freshening.saved))
     assert again.bounds() == freshening.bounds()
 
 
 def test_what_would_do_is_said_in_time() -> None:
-    freshening = Freshening({"a": 9 * SECOND})
+    freshening = Freshening(("a",), {"a": 9 * SECOND}, {})
     for clock in range(3):
-        freshening.batch_done(clock * SECOND)
+        freshening.batch_done(clock * SECOND, (clock * SECOND,))
     cheap = FreshnessPlan({}, {}, 3.0, {"a": 9.0})
     none = FreshnessPlan({}, {}, float("inf"), {"a": 10.05}, problem="too tight")
     assert freshening.problem(cheap) == freshening.problem(None) == ""
     assert freshening.problem(none) == (
-        "freshness cannot be kept with any budget; these bounds would do: a 10050 milliseconds"
+        "freshness cannot be kept with any budget; these bounds would do: a 11 seconds"
     )
 
 
-def query(freshness: str, probes: int = 40) -> bd.JoinQuery:
+def query(freshness: str, rows: int | None) -> bd.JoinQuery:
     streams = [bd.Stream(n, time="t", freshness=freshness) for n in "abc"]
     on = [("a.x", "b.x"), ("b.y", "c.y")]
-    return bd.JoinQuery(streams, on, plan=(("a", "b"), "c"), overload=bd.Overload(probes))
+    return bd.JoinQuery(streams, on, plan=(("a", "b"), "c"), overload=bd.Overload(40, intermediate_rows=rows))
 
 
 def batch(rng: np.random.Generator, at: int) -> dict[str, pa.Table]:
@@ -66,10 +66,9 @@ def batch(rng: np.random.Generator, at: int) -> dict[str, pa.Table]:
 
 def said(freshness: str, *, windows: bool = True) -> tuple[str, float]:
     rng = np.random.default_rng(1)
-    engine = Engine(query(freshness), Site(repeatable=True, state_windows=STATES if windows else {}))
-    saved = None
+    asked, saved = query(freshness, 60 if windows else None), None
     for at in range(30):
-        engine = Engine(engine.query, Site(repeatable=True, state_windows=STATES if windows else {}))
+        engine = Engine(asked, Site(repeatable=True, state_windows=LEAVES))
         if saved is not None:
             snapshot.load(engine, saved)
         for _ in engine.step(engine.accept(batch(rng, at))):
@@ -87,7 +86,7 @@ def test_bounds_reach_the_allocation_and_what_is_infeasible_reaches_the_user() -
     assert 0 < share < 1
     problem, share = said("3 seconds")
     assert "these bounds would do: a " in problem
-    assert not share
+    assert share < 1
 
 
 def test_states_that_expire_with_their_components_need_no_freshening() -> None:

@@ -15,7 +15,7 @@ from braided.engine.engine import Engine
 from braided.engine.operators.tree import Tree
 from braided.engine.site import Site
 from braided.query.overload import ProbeAllocation
-from braided.query.tuning import DriverStream
+from braided.query.tuning import RowByRow, WholeBuffers
 from braided.testing import bag, expected
 from tests.workloads import names_of, random_tables, stream
 
@@ -275,11 +275,11 @@ def test_no_result_is_stale_where_only_some_streams_have_times(plan: Any) -> Non
     assert live.push({"c": rows_of(k=[1], t=[100])}).num_rows == 0
 
 
-@pytest.mark.parametrize("driver", get_args(DriverStream))
+@pytest.mark.parametrize("driver", get_args(WholeBuffers))
 def test_rows_that_waited_for_count_windows_are_not_stale_either(driver: Any) -> None:
     streams = [
-        bd.Stream(n, key="k", time="t", window=bd.CountWindow(3), lateness="100 us", freshness=f)
-        for n, f in (("a", "5 us"), ("b", None))
+        bd.Stream("a", key="k", time="t", lateness="100 us", freshness="5 us"),
+        bd.Stream("b", key="k", time="t", window=bd.CountWindow(3), lateness="100 us"),
     ]
     query = bd.JoinQuery(streams, overload=bd.Overload(1_000), tuning=bd.Tuning(driver))
     live = bd.LocalJoin(query)
@@ -296,7 +296,8 @@ def test_rows_that_waited_have_a_budget_if_their_batch_brings_none(later: Any) -
 
 
 def test_a_failed_batch_does_not_move_the_clock_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    streams = [bd.Stream(n, key="k", time="t", window=bd.CountWindow(3), freshness="5 us") for n in "ab"]
+    timed = bd.Stream("a", key="k", time="t", freshness="5 us")
+    streams = [timed, bd.Stream("b", key="k", time="t", window=bd.CountWindow(3))]
     live = bd.LocalJoin(bd.JoinQuery(streams, overload=bd.Overload(1_000)))
     live.push({n: rows_of(k=[1], t=[1]) for n in "ab"})
     with monkeypatch.context() as patch, pytest.raises(MemoryError):
@@ -306,7 +307,7 @@ def test_a_failed_batch_does_not_move_the_clock_of_the_end(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("driver", get_args(DriverStream))
+@pytest.mark.parametrize("driver", get_args(WholeBuffers))
 def test_the_order_of_rows_in_a_batch_does_not_matter(plan: str, driver: Any) -> None:
     rng = np.random.default_rng(1)
     query = dataclasses.replace(query_of(plan, 60), tuning=bd.Tuning(driver))
@@ -350,3 +351,28 @@ def test_intermediates_of_rows_that_memory_has_no_room_for_are_forgotten() -> No
     for at in range(20):
         live.push(load(rng, at, 20, names, keys=10))
     assert live.stats().intermediates["(s0 s1)"].live_rows < 300
+
+
+@pytest.mark.parametrize("driver", get_args(RowByRow))
+@pytest.mark.parametrize("budget", [{"probes": 60}, {"target_batch": "1 second"}])
+def test_policies_that_take_single_rows_are_refused(driver: Any, budget: dict[str, Any]) -> None:
+    """They were replaced by the largest buffer first, and nobody was told."""
+    query = dataclasses.replace(query_of("flat", 60), overload=bd.Overload(**budget))
+    with pytest.raises(
+        bd.BraidedError, match=rf"driver_stream='{driver}' .*rationed .*use .*'output-rate'"
+    ) as e:
+        dataclasses.replace(query, tuning=bd.Tuning(driver))
+    assert (e.value.option, e.value.position) == ("tuning", ("driver_stream",))
+
+
+@pytest.mark.parametrize("driver", get_args(RowByRow))
+@pytest.mark.parametrize("budget", [{"probes": 60, "shed": "input"}, {"state_rows": 60}])
+def test_policies_that_take_single_rows_run_where_probes_are_not_rationed(
+    driver: Any, budget: dict[str, Any]
+) -> None:
+    query = dataclasses.replace(
+        query_of("flat", 60), overload=bd.Overload(**budget), tuning=bd.Tuning(driver)
+    )
+    live = bd.LocalJoin(query)
+    live.push(random_tables(1, list(query.names), rows=20))
+    assert live.stats().driver_switches > len(query.names)  # row by row

@@ -7,6 +7,10 @@ that matters for a combination is already known, and the combination is right or
 A start with less lateness lifts the watermark beyond rows that still wait. They are joined in the next batch,
 so until then nothing expires that they may meet.
 
+An intermediate row is forgotten once one of its components has left its window. All are looked through when
+as many rows have come, of the streams below it or its own, as half of those held: so a row is looked at few
+times, and what is held is at most a few times what may still be found.
+
 Rows wait in pieces, the smaller behind the larger, so that a row is copied few times however small the
 batches are. A stream's pieces are never changed: a failed batch goes back to those from before it.
 """
@@ -20,9 +24,11 @@ from typing import Any
 import numpy as np
 
 from braided.engine.features import Feature, Host, Numbers, Step
+from braided.engine.operators.counted import Waiting
 from braided.engine.sides.side import Rows, SideState, concat_rows
 from braided.engine.state import EngineState, Held, rows_of
 from braided.engine.watermark import END_US, NONE_US
+from braided.query.plan_tree import Plan, leaves
 from braided.query.windows import CountWindow
 
 
@@ -37,6 +43,7 @@ class CountWindows(Feature):
         self._before = self._waiting
         host.joined_us = NONE_US  # rows before this time have been joined
         self._ending = False  # in this step none waits any longer
+        self._since: dict[Plan, int] = {}  # rows that came since intermediates were last looked through
 
     def enter(self, step: Step) -> None:
         """Store what the new watermark has passed, in order of time."""
@@ -45,15 +52,35 @@ class CountWindows(Feature):
             if (rows := step.arriving.get(name)) is not None:
                 until_us = END_US if self._ending else step.later.us
                 step.arriving[name] = self._settled(i, [rows], until_us)
+        self._tell_who_waits()
 
     def commit(self, step: Step) -> None:
         """What the watermark has passed has been joined."""
         self.host.joined_us = END_US if self._ending else step.later.us
         self._ending = False
+        for source, _ in self.host.tree.intermediates:
+            came = [step.arriving.get(node) for node in (source.node, *leaves(source.node))]
+            self._since.setdefault(source.node, 0)
+            self._since[source.node] += sum(len(rows) for rows in came if rows is not None)
 
     def undo(self) -> None:
         """Let the same rows wait again."""
         self._waiting, self._ending = self._before, False
+
+    def _tell_who_waits(self) -> None:
+        """Rows that wait have arrived, too: they make others stale where freshness is in rows."""
+        counted = self.host.tree.counted
+        for stream, waiting in zip(self.host.query.streams, self._waiting, strict=True):
+            if counted is not None and stream.freshness_rows is not None:
+                counted.waiting[stream.name] = Waiting(waiting, by_key=stream.counts_keys)
+
+    def expire(self) -> None:
+        """Forget intermediate rows with a component that has left its window."""
+        counted = self.host.tree.counted
+        for source, side in self.host.tree.intermediates if counted is not None else ():
+            if counted is not None and self._since.get(source.node, side.rows) > side.rows // 2:
+                counted.forget_left(source, side)
+                self._since[source.node] = 0
 
     def work(self, *, idle: bool, ended: bool) -> Iterator[dict[int, Any]]:
         """At the end none waits any longer, before others do what is left: a step for that alone."""

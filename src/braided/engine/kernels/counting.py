@@ -5,6 +5,10 @@ row with a later time than its own; `leaves` of x is that time, or `NEVER` as lo
 x is inside at `now` iff `now < leaves`. Each row sets the `leaves` of the rows it pushes out when it
 comes; every row is pushed out once, so all of this is O(1) per row. Arrays hold position p at `p - base`.
 
+Rows of one key (or stream) that have the same time leave together. So whoever knows the key and the time of a
+row, as intermediate rows do of their components, can ask when it leaves, and how many newer rows came
+(`find_by_key`, `find_by_time`). A row that is no longer held has left.
+
     n = 2, one key      times    1    3    3    7        the row at 1 leaves at 3: two rows came at 3
                         leaves   3  NEVER NEVER NEVER    the rows at 3 stay: only one newer row came
 """
@@ -14,9 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from braided.engine.kernels.argument_types import FLAG, FLAGS, INTS, LONG, LONGS, TABLE
+from braided.engine.kernels.index import at_most, slot_of
 from braided.engine.kernels.pointers import inlined, kernel
 
 NEVER = 1 << 62
+LEFT = -NEVER  # what is said of rows that are no longer held
 
 # columns of a counting side's ranks: its number in order of time, how many rows have at most its time,
 # the position of the next newer row of its key (or stream), and (of the newest row) of the oldest row inside
@@ -84,3 +90,36 @@ def inside_window(positions, now, leaves, base, keep):
     for n in range(positions.shape[0]):
         if now[n] >= leaves[positions[n] - base]:
             keep[n] = False
+
+
+@kernel((LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, INTS, INTS, LONG, TABLE, LONGS, LONG, LONG, TABLE))
+def find_by_key(
+    wanted, wanted_checks, at, hashes, checks, times, link, head, shift, ranks, leaves, base, first, out
+):
+    """Say when rows leave the windows of their keys, and how many newer rows of the key came.
+
+    Given are both hashes of each key, and the row's time. A chain is walked from the newest row on, and times
+    fall along it: no further than the row.
+    """
+    for n in range(wanted.shape[0]):
+        p = np.int64(head[slot_of(wanted[n], shift)])
+        newest = np.int64(-1)
+        out[0, n], out[1, n] = LEFT, NEVER
+        while p >= first and times[p - base] >= at[n]:
+            i = p - base
+            if hashes[i] == wanted[n] and checks[i] == wanted_checks[n]:
+                newest = ranks[i, ORDINAL] if newest < 0 else newest
+                if times[i] == at[n]:
+                    out[0, n], out[1, n] = leaves[i], newest - ranks[i, RANK]
+                    break
+            p = np.int64(link[i])
+
+
+@kernel((LONGS, LONGS, TABLE, LONGS, TABLE))
+def find_by_time(at, times, ranks, leaves, out):
+    """Say the same of rows in the window of their stream, given their times; those held are in order."""
+    for n in range(at.shape[0]):
+        i = at_most(times, at[n]) - 1
+        out[0, n], out[1, n] = LEFT, NEVER
+        if i >= 0 and times[i] == at[n]:
+            out[0, n], out[1, n] = leaves[i], ranks[times.shape[0] - 1, ORDINAL] - ranks[i, RANK]

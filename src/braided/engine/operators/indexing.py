@@ -17,11 +17,10 @@ from braided.engine.operators.learned import SIDE_MEMORIES, Learned
 from braided.engine.operators.mjoin import FlatJoin
 from braided.engine.sides.side import Rows, SideState
 from braided.policies.arrays import Int64s
-from braided.policies.index_cost import Load
+from braided.policies.index_cost import Load, load_of
 from braided.query.bounds import INFINITE_US
 
 _FADING = 0.5
-_OTHER_KEYS = 0.75  # rows of other keys on a chain, in an index with a slot per row
 _SAMPLE = 256
 
 # what is remembered of a side: rows of other streams that came, their probes here, and summed over the probes
@@ -77,7 +76,7 @@ def _expected(
     reach_us = max(bounds_us[stream][i] + bounds_us[i][stream] for i in others)
     inside = stored * _part_inside(side, arriving[stream], reach_us)
     blocks = max(1.0, probes / BLOCK_ROWS)
-    return Load(probes, counts[stream], inside, stored * share + _OTHER_KEYS, inside * share, blocks)
+    return load_of(probes, counts[stream], stored=stored, inside=inside, share=share, blocks=blocks)
 
 
 def _part_inside(side: SideState, entering: Rows | None, reach_us: int) -> float:

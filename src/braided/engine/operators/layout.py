@@ -19,7 +19,6 @@ from braided.query.errors import InvalidType, InvalidValue, UnknownName, did_you
 from braided.query.join_graph import Attribute, ColumnName
 from braided.query.join_query import JoinQuery
 from braided.query.parts import PUNCTUATION, RESULT_TIME
-from braided.query.plan_tree import operators
 from braided.query.stream import Stream
 
 
@@ -28,7 +27,8 @@ class Layout:
     """The stored columns of one stream, and where its key and time are among them.
 
     `key` are the columns that its operator is keyed by, `joined` all that must be equal to others, and
-    `promised` those that its promises are about.
+    `promised` those that its promises are about. `counted` are the columns by which its window counts rows,
+    where its side's index does not find rows by them: all that are joined.
     """
 
     stream: Stream
@@ -37,6 +37,7 @@ class Layout:
     key: tuple[str, ...]
     joined: tuple[str, ...]
     promised: tuple[str, ...]
+    counted: tuple[str, ...] = ()
 
     @functools.cached_property
     def stored_schema(self) -> pa.Schema:
@@ -47,6 +48,11 @@ class Layout:
     def keys(self) -> list[int]:
         """Where the key columns are among the stored ones."""
         return [self.columns.index(c) for c in self.key]
+
+    @functools.cached_property
+    def counting(self) -> KeyFormat:
+        """How the columns by which rows are counted are read."""
+        return key_format([[(f"{self.stream.name}.{c}", self.schema.field(c).type)] for c in self.counted])
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,9 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
                 f"stream {stream.name!r}: column {column!r} has type {type_}, which Arrow cannot gather "
                 f"({reason}); cast it, or leave it out with select"
             )
-    operator = next(node for node in operators(query.tree) if stream.name in node)
-    key = tuple(query.graph.source(a, stream.name)[1] for a in query.graph.key(operator))
-    return Layout(stream, schema, columns, key, joined, _promised_columns(query, stream) or key)
+    key = query.operator_key(stream)
+    counted = joined if query.counts_apart(stream) else ()
+    return Layout(stream, schema, columns, key, joined, _promised_columns(query, stream) or key, counted)
 
 
 def key_format_of(attributes: Iterable[Attribute], layouts: Iterable[Layout]) -> KeyFormat:

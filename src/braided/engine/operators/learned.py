@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from braided.engine.fields import load_fields, save_fields
 from braided.engine.kernels.tables import TALLY_COLUMNS
-from braided.policies.arrays import Int64s
+from braided.policies.arrays import Floats, Int64s
 from braided.policies.choice import Policies
 from braided.policies.decisions import ProbePlan, Turn
-from braided.policies.estimates import Estimates
+from braided.policies.estimates import Estimates, fade
 from braided.policies.index import Choice
 
 SIDE_MEMORIES = 4  # numbers that `operators.indexing` remembers of each side
-_ARRAYS = ("tallies", "seen_rows", "index_changes", "memories")
+_ARRAYS = ("tallies", "seen_rows", "recent_rows", "index_changes", "memories")
 _COUNTS = ("switches", "profile_probes", "driven_rows", "batches")
 
 
@@ -36,6 +36,7 @@ class Learned:
     def __init__(self, streams: int, policies: Policies) -> None:
         self.tallies: Int64s = np.zeros((TALLY_COLUMNS, streams, streams), np.int64)
         self.seen_rows: Int64s = np.zeros(streams, np.int64)
+        self.recent_rows: Floats = np.zeros(streams)
         self.index_changes: Int64s = np.zeros(streams, np.int64)
         self.memories = np.zeros((streams, SIDE_MEMORIES))
         self.estimates = Estimates(np.zeros((3, streams, streams)), policies.given)
@@ -44,6 +45,11 @@ class Learned:
         self.orders: dict[int, tuple[int, ...]] = {}
         self.profiles: dict[int, Int64s] = {}
         self.turns: tuple[Decided, ...] = ()
+
+    def arrive(self, rows: Sequence[int]) -> None:
+        """Count a batch's rows by stream; those of earlier batches fade."""
+        self.seen_rows += rows
+        self.recent_rows = fade(self.recent_rows, rows)
 
     def copy(self) -> Learned:
         """Return the same, to go back to."""

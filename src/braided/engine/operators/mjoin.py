@@ -97,8 +97,9 @@ class FlatJoin:
 
     def pass_over(self, buffers: Buffers) -> None:
         """Count new rows that cannot meet anything yet, because a stream has brought nothing so far."""
-        self.learned.seen_rows += [len(b) for b in buffers]
-        self.learned.driven_rows += sum(map(len, buffers))
+        rows = [len(b) for b in buffers]
+        self.learned.arrive(rows)
+        self.learned.driven_rows += sum(rows)
 
     def combinations(
         self, sides: Sequence[SideState], buffers: Buffers, most_rows: int, ration: Ration | None = None
@@ -110,7 +111,7 @@ class FlatJoin:
         batch = _Batch(sides, buffers, most_rows)
         if not any(batch.rows):
             return
-        self.learned.seen_rows += batch.rows
+        self.learned.arrive(batch.rows)
         self.learned.batches += 1
         for side, buffer, row in zip(sides, buffers, self._sides, strict=True):
             side.describe(row, buffer.start)
@@ -170,8 +171,8 @@ class FlatJoin:
         self.learned.turns = tuple(decided)
 
     def _turn(self, waiting: Sequence[int], stored: Iterable[int]) -> Turn:
-        seen = tuple(self.learned.seen_rows.tolist())
-        return Turn(tuple(waiting), tuple(stored), seen, self.learned.estimates.selectivity())
+        recent = tuple(self.learned.recent_rows.tolist())
+        return Turn(tuple(waiting), tuple(stored), recent, self.learned.estimates.selectivity())
 
     def _average_turn(self, waiting: Sequence[int], stored: Sequence[int]) -> Turn:
         """A turn in which rows meet all that was stored, and on average half of what the batch brings."""

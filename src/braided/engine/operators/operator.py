@@ -19,13 +19,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from braided.engine.operators.counted import Counted
 from braided.engine.operators.inputs import Input
 from braided.engine.operators.layout import Layout, key_format_of
 from braided.engine.operators.mjoin import FlatJoin, Positions
 from braided.engine.sides.groups import groups_at
 from braided.engine.sides.keys import KeyFormat
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
-from braided.policies.arrays import Bools
+from braided.policies.arrays import Bools, Int64s
 from braided.policies.choice import Policies
 from braided.query.bounds import INFINITE_US
 from braided.query.join_graph import ColumnName
@@ -44,9 +45,15 @@ class Combining:
     """Checks the combinations of one operator, and makes intermediate rows of them."""
 
     def __init__(
-        self, query: JoinQuery, inputs: Sequence[Input], output: Input, layouts: Sequence[Layout]
+        self,
+        query: JoinQuery,
+        inputs: Sequence[Input],
+        output: Input,
+        layouts: Sequence[Layout],
+        counted: Counted | None = None,
     ) -> None:
         """`output` is what the intermediate rows look like, `layouts` are those of the streams below."""
+        self._counted = counted
         self.inputs, self.output = tuple(inputs), output
         self._group_bits = query.memory.group_bits if query.memory and output.lineage else None
         self._bounds = query.bounds.matrix
@@ -58,10 +65,16 @@ class Combining:
         self, sides: Sequence[SideState], positions: Positions, floors_us: Sequence[int]
     ) -> Positions:
         """Only the combinations that hold."""
-        for holds in (self._timely, self._same):
+        for holds in (self._inside, self._timely, self._same):
             if positions.shape[1]:
                 positions = only(positions, holds(sides, positions, floors_us))
         return positions
+
+    def now(self, sides: Sequence[SideState], positions: Positions) -> Int64s:
+        """The newest times of the combinations."""
+        rows = zip(self.inputs, sides, positions, strict=True)
+        times = [side.columns.at("time", at) for source, side, at in rows if source.timed]
+        return np.maximum.reduce(times) if times else np.zeros(positions.shape[1], np.int64)
 
     def gather(
         self, sides: Sequence[SideState], positions: Positions, wanted: Iterable[ColumnName]
@@ -98,6 +111,18 @@ class Combining:
                     pairs += [(first, c) for c in attribute if c[0] == source.node and c != first]
             for first, second in pairs:
                 yield first, second, key_format_of([attribute], layouts)
+
+    def _inside(
+        self, sides: Sequence[SideState], positions: Positions, floors_us: Sequence[int]
+    ) -> Bools | None:
+        """Tell which combinations are inside all count windows; rows that waited may have become too old."""
+        if self._counted is None:
+            return None
+        keep = self._counted.inside(self.inputs, sides, positions, self.now(sides, positions))
+        for source, side, at in zip(self.inputs, sides, positions, strict=True):
+            if source.leaf and (floor_us := floors_us[self._numbers[source.name]]) > BOTTOMLESS_US:
+                keep &= side.columns.at("time", at) >= floor_us
+        return keep
 
     def _same(self, sides: Sequence[SideState], positions: Positions, _: Sequence[int]) -> Bools | None:
         """Tell which combinations have equal values, not only equal hashes."""
@@ -144,13 +169,15 @@ class Operator:
         self.combining: Combining | None = None
         self.keys: KeyFormat | None = None
 
-    def learn(self, inputs: Mapping[Plan, Input], layouts: Sequence[Layout]) -> None:
+    def learn(
+        self, inputs: Mapping[Plan, Input], layouts: Sequence[Layout], counted: Counted | None = None
+    ) -> None:
         """The schemas of some streams are known: read keys as they say; if all below are, combine."""
         below = [layout for layout in layouts if layout.stream.name in leaves(self.node)]
         self.keys = key_format_of(self._query.graph.key(self.node), below) if below else None
         if self.combining is None and self.node in inputs:
             sources = [inputs[child] for child in self.node]
-            self.combining = Combining(self._query, sources, inputs[self.node], below)
+            self.combining = Combining(self._query, sources, inputs[self.node], below, counted)
 
     def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
         """Intermediate rows of one of its inputs, from their stored columns, keyed for this operator."""

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.kernels.counting import inside_window
 from braided.engine.operators import predicate
 from braided.engine.operators.layout import Layout, Output
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Combining, only
-from braided.engine.sides.side import BOTTOMLESS_US, SideState
+from braided.engine.sides.side import SideState
 from braided.engine.sides.storable import from_storable, no_results
 from braided.policies.arrays import Bools, Int64s
 from braided.query.join_query import JoinQuery
@@ -47,7 +46,6 @@ class Results:
         """The rows of the combinations that hold."""
         if self.output is not None:
             positions = only(positions, self._owned(sides, positions))
-            positions = only(positions, self._counted(sides, positions, floors_us))
         positions = self._combining.holding(sides, positions, floors_us)
         self.latest = positions = only(positions, self._filtered(sides, positions))
         if not positions.shape[1]:
@@ -74,27 +72,6 @@ class Results:
                 oldest = int(source.times_of(stream, side, at).min())
                 self.oldest_us[stream] = min(oldest, self.oldest_us.get(stream, oldest))
 
-    def _now(self, sides: Sequence[SideState], positions: Positions) -> Int64s:
-        rows = zip(self._combining.inputs, sides, positions, strict=True)
-        times = [side.columns.at("time", at) for source, side, at in rows if source.timed]
-        return np.maximum.reduce(times) if times else np.zeros(positions.shape[1], np.int64)
-
-    def _counted(
-        self, sides: Sequence[SideState], positions: Positions, floors_us: Sequence[int]
-    ) -> Bools | None:
-        """Tell which combinations are inside all count windows; rows that waited may have become too old."""
-        if not self._query.counts:
-            return None
-        now = self._now(sides, positions)
-        keep = np.ones(positions.shape[1], np.bool_)
-        for source, side, at in zip(self._combining.inputs, sides, positions, strict=True):
-            if side.window is not None:
-                inside_window(at, now, side.columns["leaves"], side.columns.base, keep)
-            floor_us = floors_us[self._query.names.index(source.name)]
-            if floor_us > BOTTOMLESS_US:
-                keep &= side.columns.at("time", at) >= floor_us
-        return keep
-
     def _filtered(self, sides: Sequence[SideState], positions: Positions) -> Bools | None:
         """Tell which combinations satisfy `where`."""
         if self._condition is None or not positions.shape[1]:
@@ -107,7 +84,7 @@ class Results:
         types = self.schema.types
         arrays = [from_storable(columns[c], types[i]) for i, c in enumerate(output.sources.values())]
         if output.timed:
-            arrays.append(pa.array(self._now(sides, positions)).cast(types[len(arrays)]))
+            arrays.append(pa.array(self._combining.now(sides, positions)).cast(types[len(arrays)]))
         if self._query.emit_punctuations:
             arrays.append(pa.array(np.zeros(positions.shape[1], np.bool_)))
         return pa.Table.from_arrays(arrays, schema=self.schema)

@@ -19,12 +19,13 @@ import pyarrow as pa
 from braided.engine.fields import remember_fields
 from braided.engine.kernels.tables import PROBES
 from braided.engine.operators import indexing
+from braided.engine.operators.counted import Counted
 from braided.engine.operators.inputs import Input, described
 from braided.engine.operators.layout import Layout, key_format_of
 from braided.engine.operators.learned import Learned
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, in_memory
+from braided.engine.sides.columns import BORN, CHECK, COUNTED, ENDS, GONE, NEXT_COUNTED, in_memory
 from braided.engine.sides.side import Mark, Reason, Rows, SideState
 from braided.engine.sides.storable import no_rows
 from braided.engine.site import Site
@@ -66,6 +67,9 @@ class Tree:
         self.sides: dict[Plan, SideState] = {}
         self.inputs: dict[Plan, Input] = {}
         self.marks: dict[Plan, Mark] = {}  # where each side stood before the latest batch
+        self.counted: Counted | None = None  # asks whether rows are inside count windows, if there are any
+        self.entered: dict[Plan, int] = {}  # rows that each side got in the latest batch
+        self._entered_before = self.entered
         self.rebuilt: set[Plan] = set()  # intermediates made again since the state was last written
 
     @property
@@ -97,17 +101,18 @@ class Tree:
                 self.inputs[node] = source
                 if node != self.root.node:
                     self.sides[node] = self._side(source)
+        self.counted = Counted(layouts, lambda name: self.sides[name]) if self._query.counts else None
         for operator in self.operators:
-            operator.learn(self.inputs, layouts)
+            operator.learn(self.inputs, layouts, self.counted)
 
     def remember(self) -> list[Callable[[], None]]:
         """Return what goes back to what is known now."""
         known = [remember_fields(operator, ("combining", "keys")) for operator in self.operators]
-        return [*known, remember_fields(self, ("sides", "inputs"))]
+        return [*known, remember_fields(self, ("sides", "inputs", "counted"))]
 
     def start(self) -> list[Learned]:
         """A batch begins: a copy of what every operator has learned, to go back to."""
-        self.marks = {}
+        self.marks, self.entered, self._entered_before = {}, {}, self.entered
         return [operator.join.learned.copy() for operator in self.operators]
 
     # a batch
@@ -125,7 +130,7 @@ class Tree:
         """Take back what was stored and learned in a batch that failed."""
         for node, mark in self.marks.items():
             self.sides[node].undo(mark)
-        self.marks = {}
+        self.marks, self.entered = {}, self._entered_before
         for operator, learned in zip(self.operators, before, strict=True):
             operator.join.learned = learned
 
@@ -200,7 +205,8 @@ class Tree:
         """Store what arrives at an input; return its positions."""
         if (side := self.sides.get(node)) is None:
             return range(0)
-        self.marks[node] = mark = side.reserve(0 if rows is None else len(rows))
+        self.entered[node] = 0 if rows is None else len(rows)
+        self.marks[node] = mark = side.reserve(self.entered[node])
         if rows is not None:
             side.append(rows)
         return range(mark.count, side.count)
@@ -231,5 +237,8 @@ class Tree:
             columns += [GONE, CHECK]
         if memory is not None and memory.one_sided:
             columns.append(BORN)
-        window = next((s.count_window for s in self._query.streams if s.name == source.node), None)
+        stream = next((s for s in self._query.streams if s.name == source.node), None)
+        window = stream.count_window if stream is not None else None
+        if stream is not None and self._query.counts_apart(stream):
+            columns += [COUNTED, NEXT_COUNTED]
         return SideState(source.name, source.schema, columns, allocate, window=window)

@@ -37,7 +37,7 @@ from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocate, Allocation, Question, answer
 from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import Flow, predict
-from braided.policies.freshness import FreshnessPlan, staleness
+from braided.policies.freshness import FreshnessPlan
 from braided.policies.plan_model import PlanModel, frozen
 from braided.policies.statistics import Adapted
 from braided.query.plan_tree import HalfJoin, Plan, half_joins, label
@@ -102,6 +102,13 @@ class Adaptation:
         if self.allocation is None:
             return dict.fromkeys(model.half_joins, math.inf)
         return guard(model, self.allocation, budget)
+
+    def expected(self, question: Question) -> float:
+        """Return the results that the policy promises itself of a budget; 0 if it fails."""
+        try:
+            return self._analyse(question).output
+        except Exception:  # as in `_analysis`
+            return 0.0
 
     def save(self) -> dict[str, Any]:
         """As plain numbers and texts, for a checkpoint."""
@@ -174,23 +181,25 @@ def _judge(now: Question, present: Allocation, new: Allocation, gain: float) -> 
     plain = predict(now.model, present.allowances, settle=now.settle).spent
     if plain > now.budget * _OVER:
         return f"{change}; the present allocation costs {plain:.4g} of {now.budget:.4g} probes", True
-    stale = _stale(now, before)
-    if stale and not _stale(now, after):
-        return f"{change}; rows of {', '.join(stale)} get too old under the present allocation", True
+    starved = _starved(new, before)
+    if starved and len(_starved(new, after)) < len(starved):
+        return f"{change}; too few rows come into {', '.join(starved)} under the present allocation", True
+    if new.freshness_spent and not present.freshness_spent and new.freshness and new.freshness.feasible:
+        return f"{change}; bounds on age can be kept now", True
     return change, after.output > before.output * (1 + gain)
 
 
-def _stale(now: Question, flow: Flow) -> list[str]:
-    """Streams whose bounds on age do not hold under a flow."""
-    ages = staleness(now.model, flow)
-    return [s for s, bound in now.freshness.items() if ages.get(s, 0.0) > bound * _OVER]
+def _starved(new: Allocation, flow: Flow) -> list[str]:
+    """The states whose refresh rates a flow does not reach, if they can be had."""
+    rates = new.freshness.refresh if new.freshness is not None and new.freshness.feasible else {}
+    return [label(node) for node, rate in rates.items() if flow.arrivals[node] * _OVER < rate]
 
 
 def _saved(allocation: Allocation) -> dict[str, Any]:
     """An allocation, and of the flow it expects what decides who is free: probes and rows skipped."""
     expected = allocation.expected
     half_joins = {
-        str(h): [allowed, expected.probes[h], expected.skipped[h]]
+        str(h): [allowed, expected.probes[h], expected.skipped[h], allocation.cover.get(h, 0.0)]
         for h, allowed in allocation.allowances.items()
     }
     return {**save_fields(allocation, ("reason", "freshness_spent", "output")), "half_joins": half_joins}
@@ -200,6 +209,6 @@ def _loaded(saved: Mapping[str, Any], plan: Plan) -> Allocation | None:
     names, numbers = {str(h): h for h in half_joins(plan)}, saved["half_joins"]
     if names.keys() != numbers.keys():
         return None
-    allowed, probes, skipped = ({names[n]: float(v[i]) for n, v in numbers.items()} for i in range(3))
+    allowed, probes, skipped, cover = ({names[n]: float(v[i]) for n, v in numbers.items()} for i in range(4))
     flow = Flow(frozen(probes), frozen(skipped), frozen({}), frozen({}), saved["output"])
-    return Allocation(frozen(allowed), flow, saved["reason"], saved["freshness_spent"])
+    return Allocation(frozen(allowed), flow, saved["reason"], saved["freshness_spent"], cover=frozen(cover))

@@ -1,25 +1,26 @@
 """Overload: what is let in, found and probed where CPU or memory is short; lossy, and says so.
 
-Three means, each in a module of its own: rows that are not let in, and windows that are cut (`regulation`),
-and probes that are rationed along the plan (`rationing`). `state_windows` of a site bound what sides hold.
+Each means has a module of its own: rows that are not let in, or are too old (`regulation`), windows that are
+cut (`state_budget`), probes that are rationed along the plan (`rationing`), intermediates that hold only
+their newest rows (`state_windows`). A site's `state_windows` bound what the sides of streams hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import dataclasses
 
 import numpy as np
 
 from braided.engine.features import Arrivals, Host, Numbers, Step
-from braided.engine.fields import save_fields
+from braided.engine.fields import load_fields, save_fields
 from braided.engine.operators.inputs import Input
 from braided.engine.overload.rationing import Rationing
 from braided.engine.overload.regulation import Regulation
+from braided.engine.overload.state_budget import StateBudget
 from braided.engine.sides.side import BOTTOMLESS_US, Reason, SideState
 from braided.engine.site import Share
-from braided.engine.state import EngineState
+from braided.engine.state import EngineState, Held, rows_of
 from braided.policies.arrays import Int64s
-from braided.query.plan_tree import Plan
 
 
 class Overloading(Rationing):
@@ -29,19 +30,24 @@ class Overloading(Rationing):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self.regulation = Regulation(host)
+        self.state = StateBudget(host)
+        self.regulation = Regulation(host, self.state)
 
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
         """Let in what the budget allows."""
-        return self.regulation.let_in(super().admit(arrivals, share, cores), share)
+        arrivals, most = super().admit(arrivals, share, cores), self.most_rows()
+        let_in = self.regulation.let_in(arrivals, share, most)
+        self._budget = None if most is None or not self._drops_input else share.of_budget(most)
+        self.entered_rows = sum(len(a.rows) for a in let_in if a)
+        return let_in
 
     def floors(self, clock_us: int) -> list[int]:
         """Rows that are too old for fresh results are not found."""
         return self.regulation.floors_at(clock_us)
 
-    def retains(self) -> Collection[Plan]:
-        """Intermediates with a window of their own do not expire with their rows."""
-        return [node for node in self.host.site.state_windows if not isinstance(node, str)]
+    def age_clock_us(self, event_us: int) -> int:
+        """By which rows are old."""
+        return self.regulation.age_clock_us(event_us)
 
     def expire(self) -> None:
         """Forget rows that are too many for a side's window, and intermediates with a row below its floor."""
@@ -53,6 +59,7 @@ class Overloading(Rationing):
         if any(floor_us > BOTTOMLESS_US for floor_us in floors_us):
             for source, side in tree.intermediates:
                 side.forget(self._stale(source, side), Reason.SHED)
+        self.left_out(self.windows.expire())
 
     def begin(self, step: Step) -> None:
         """Share budgets by the rows that count; make again what is lacking, if there is budget to spare."""
@@ -64,31 +71,42 @@ class Overloading(Rationing):
     def commit(self, step: Step) -> None:
         """Settle the budget, and cut windows to what may be stored."""
         super().commit(step)
-        self.regulation.after(step.arrivals)
+        self.regulation.after()
+        self.state.after(step.arrivals)
 
     def save(self, state: EngineState) -> None:
-        """Budgets, and what is lacking."""
-        regulation = save_fields(self.regulation, Regulation.saved)
-        state.put_feature(self.name, {"rationing": self.numbers(), "regulation": regulation})
+        """Budgets, and what is lacking; intermediate rows below a floor need not be written."""
+        numbers = {"rationing": self.numbers(), "regulation": save_fields(self.regulation, Regulation.saved)}
+        state.put_feature(self.name, {**numbers, "state": save_fields(self.state, StateBudget.saved)})
+        for source, _ in self.host.tree.intermediates:
+            held = state.parts[rows_of(source.node)]
+            assert isinstance(held, Held)
+            state.parts[rows_of(source.node)] = dataclasses.replace(held, floors_us=self._floors(source))
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on; what was cut off stays so, with another budget or none."""
         numbers = state.feature(self.name)
         if numbers:
-            self.regulation.load(numbers["regulation"])
+            load_fields(self.regulation, Regulation.saved, numbers["regulation"])
+            self.state.load(numbers["state"])
             self.restore(numbers["rationing"], same_plan=same_plan)
 
     @classmethod
     def outlasts(cls, state: EngineState) -> bool:
         """Until results are exact again, and to show what was cut."""
         numbers = state.feature(cls.name)
-        return numbers["rationing"]["exact_since"] != 0 or any(numbers["regulation"]["cut_rows"])
+        return numbers["rationing"]["exact_since"] != 0 or any(numbers["state"]["cut_rows"])
 
     def describe(self, numbers: Numbers) -> None:
         """What was cut, and how probes are rationed."""
         numbers.join["rationing"] = self.statistics()
         numbers.join["exact_again"] = self.exact_since
-        rows = zip(numbers.streams, self.regulation.cut_rows, self.regulation.held_rows, strict=True)
+        for name, rate in self.refresh.items():
+            numbers.intermediates.get(name, {})["refresh_rows"] = round(rate)
+        for name, live in self.state.made_rows.items():
+            if name in numbers.intermediates:
+                numbers.intermediates[name]["live_rows"] = live
+        rows = zip(numbers.streams, self.state.cut_rows, self.state.held_rows, strict=True)
         for of_stream, cut, held in rows:
             if "live_rows" in of_stream:
                 of_stream["cut_rows"] = cut
@@ -105,14 +123,19 @@ class Overloading(Rationing):
                 side.dead = len(side.ended(host.oldest_us(i)))
         for source, side in host.tree.intermediates:
             side.forget(self._stale(source, side), Reason.SHED, entirely=True)
-            if source.node not in host.site.state_windows:
-                side.forget(side.ended(host.watermark.us), Reason.EXPIRE, entirely=True)
+            if host.tree.counted is not None:
+                host.tree.counted.forget_left(source, side, entirely=True)
+            side.forget(side.ended(host.settled_us), Reason.EXPIRE, entirely=True)
 
     def _stale(self, source: Input, side: SideState) -> Int64s:
         """The positions of an intermediate's rows that hold a row below its stream's floor."""
         stale = np.zeros(side.rows, np.bool_)
-        for stream, place in source.times.items():
-            floor_us = self.host.floors_us[self.host.query.names.index(stream)]
-            if floor_us > BOTTOMLESS_US:
-                stale |= side.payload.words(side.first, place) < floor_us
+        for place, floor_us in self._floors(source):
+            stale |= side.payload.words(side.first, place) < floor_us
         return np.flatnonzero(stale) + side.first
+
+    def _floors(self, source: Input) -> list[tuple[int, int]]:
+        """Where an intermediate's times are, and the floors of their streams, if they have any."""
+        floors_us = dict(zip(self.host.query.names, self.host.floors_us, strict=True))
+        times = source.times.items()
+        return [(place, floors_us[s]) for s, place in times if floors_us[s] > BOTTOMLESS_US]

@@ -1,8 +1,9 @@
 """Monitoring: averages of what an allocation depends on, and what has moved since it was made (jaqpot, 4.4).
 
 Each batch's numbers (rates, state sizes, selectivities, the budget, bounds on age) go into averages over
-about `window` batches: the plain mean at first, later each batch weighs 1 / window. A number has *moved* if
-its average differs from what it was at the last analysis by more than epsilon of that.
+about `window` batches: the plain mean at first, later each batch weighs 1 / window. A selectivity that is
+only assumed, because nothing is known yet, is no part of a mean. A number has *moved* if its average differs
+from what it was at the last analysis by more than epsilon of that.
 
 >>> from braided.policies.allocation.question import Question
 >>> from braided.policies.plan_model import plan_model
@@ -38,7 +39,7 @@ class Monitor:
 
     def __init__(self, window: int = 8) -> None:
         self._window = window
-        self.batches = 0
+        self.batches: dict[str, int] = {}  # that each average is over, up to the window
         self.averages: Numbers = {}  # never changed in place
         self.before: Numbers = {}  # the averages at the last analysis: what moves is measured from them
 
@@ -46,13 +47,13 @@ class Monitor:
         """Take in one batch's numbers; those of another plan start afresh."""
         numbers = numbers_of(question)
         if _of_plan(numbers) != _of_plan(self.averages):
-            self.batches, self.averages, self.before = 0, {}, {}
-        self.batches = min(self.batches + 1, self._window)
-        averages = {name: self.averages.get(name, value) for name, value in numbers.items()}
-        moved = {
-            name: average + (numbers[name] - average) / self.batches for name, average in averages.items()
-        }
-        self.averages = {**self.averages, **moved}
+            self.batches, self.averages, self.before = {}, {}, {}
+        assumed = {_selectivity(half_join) for half_join in question.model.assumed}
+        before, moved, counts = self.averages, dict(self.averages), dict(self.batches)
+        for name, value in numbers.items():
+            n = counts[name] = 0 if name in assumed else min(counts.get(name, 0) + 1, self._window)
+            moved[name] = before[name] + (value - before[name]) / n if n > 1 else value
+        self.averages, self.batches = moved, counts
 
     def moved(self, epsilon: float) -> tuple[str, ...]:
         """What moved by more than epsilon since the last analysis, in words; nothing if there was none."""
@@ -67,13 +68,14 @@ class Monitor:
         """Return the question with the averages; sizes that followed from the rest follow again."""
         model, now = like.model, self.averages
         sizes: dict[Plan, float] = {
-            n: now[f"size of {label(n)}"] for n in model.sizes if n not in model.settles
+            n: now[f"size of {label(n)}"] for n in model.sizes if n in model.rates or n in model.given
         }
-        selectivity: dict[Plan | HalfJoin, float] = {
-            h: now[f"selectivity of {h}"] for h in model.selectivities
-        }
+        selectivity: dict[Plan | HalfJoin, float] = {h: now[_selectivity(h)] for h in model.selectivities}
         rates = {stream: now[f"rate of {stream}"] for stream in model.rates}
-        averaged = plan_model(model.plan, rates, sizes=sizes, selectivity=selectivity, orders=model.orders)
+        averaged = plan_model(
+            model.plan, rates, sizes=sizes, selectivity=selectivity, orders=model.orders, caps=model.caps,
+            limits=model.limits,
+        )  # fmt: skip
         bounds = {stream: now[f"{_AGE}{stream}"] for stream in like.freshness}
         return dataclasses.replace(like, model=averaged, budget=now["budget"], freshness=bounds)
 
@@ -83,8 +85,12 @@ def numbers_of(question: Question) -> Numbers:
     model = question.model
     return {
         **{f"rate of {stream}": rate for stream, rate in model.rates.items()},
-        **{f"size of {label(n)}": rows for n, rows in model.sizes.items() if n not in model.settles},
-        **{f"selectivity of {h}": share for h, share in model.selectivities.items()},
+        **{
+            f"size of {label(n)}": rows
+            for n, rows in model.sizes.items()
+            if n in model.rates or n in model.given
+        },
+        **{_selectivity(h): share for h, share in model.selectivities.items()},
         "budget": question.budget,
         **{f"{_AGE}{stream}": bound for stream, bound in question.freshness.items()},
     }
@@ -92,3 +98,7 @@ def numbers_of(question: Question) -> Numbers:
 
 def _of_plan(numbers: Mapping[str, float]) -> set[str]:
     return {name for name in numbers if not name.startswith(_AGE)}
+
+
+def _selectivity(half_join: HalfJoin) -> str:
+    return f"selectivity of {half_join}"

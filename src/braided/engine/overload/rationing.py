@@ -22,13 +22,15 @@ Then the join is exact again, for every combination whose last row comes from th
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from braided.engine.features import Arrivals, Feature, Host, Step
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.overload.adaptation import Adaptation
+from braided.engine.overload.adaptation import Adaptation, Thresholds
 from braided.engine.overload.freshening import Freshening
+from braided.engine.overload.state_windows import StateWindows
 from braided.engine.site import Share
 from braided.policies import pacing
 from braided.policies.allocation.question import Question
@@ -36,12 +38,15 @@ from braided.policies.decisions import Rations, Turn
 from braided.policies.flow import predict
 from braided.policies.pacing import Measured, Pace
 from braided.policies.rationing import Known, model_of, rations_of
+from braided.policies.recorded import BY_ROWS
 from braided.policies.statistics import RationingStatistics
+from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_us
+from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves, operators
 
 _LEFT = 0.05  # of a budget, that a batch may leave to the next
-_SAVED = ("credit", "exact_since", "spare", "lost", "too_old")
+_SAVED = ("credit", "exact_since", "spare", "lost", "too_old", "refresh", "decided_part", "decided_rows")
 
 
 class Rationing(Feature):
@@ -54,17 +59,27 @@ class Rationing(Feature):
         self._probes = overload.probes if overload is not None else None
         target = overload.target_batch if overload is not None else None
         self._target_seconds = None if target is None else to_us(target) / 1e6
-        self._windows = {node: float(rows) for node, rows in host.site.state_windows.items()}
-        policy = overload.allocation if overload is not None and self.limited else "jaqpot"
-        self.adaptation = Adaptation(policy)
+        self._drops_input = overload is not None and overload.drops_input
+        self.entered_rows = 0  # rows that the latest batch let in
+        self.windows = StateWindows(host)
+        self.adaptation = Adaptation()
+        if overload is not None and self.limited:
+            thresholds = Thresholds(overload.epsilon, overload.p, overload.averaging)
+            self.adaptation = Adaptation(overload.rule, thresholds)
         bounds = {s.name: us for s in query.streams if (us := s.freshness_us) is not None}
-        self._freshening = Freshening(bounds if self._windows else {})
+        windows = {s.name: w.rows for s in query.streams if (w := s.count_window) is not None}
+        rows = {s.name: n for s in query.streams if (n := s.freshness_rows) is not None}
+        self._freshening = Freshening(query.names, bounds, retentions(query), windows=windows, rows=rows)
         self.too_old = ""  # why bounds on age cannot be kept
+        self.refresh: dict[str, float] = {}  # rows a batch that intermediates need so that they are
         self.pace = Pace()
         self.credit = 0.0
         self.exact_since: int | None = 0  # the batch from which on nothing is missing
         self.lacking: dict[Plan, int] = {}  # intermediates that lack rows, and until when
         self.spare = 0.0
+        self.decided_part: float | None = None  # of all engines' probes
+        self.decided_rows: int | None = None  # that all engines let in
+        self._asked: Question | None = None
         self._share = Share(0, 0, 0)  # nothing is known of it yet
         self._cores = 1
         self._budget: float | None = None
@@ -79,22 +94,27 @@ class Rationing(Feature):
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
         """Remember which part of the batch is this engine's, and how many run at a time."""
         self._share, self._cores = share, cores
+        if share.decided is not None:
+            self.decided_part, self.decided_rows = share.decided.part, share.decided.rows
         return arrivals
 
     def enter(self, step: Step) -> None:
         """Fit the allocation to the batch."""
         self._before = self.numbers()
-        self._rationed, self._allowances, self._lost_now = set(), None, 0.0
+        self._rationed, self._allowances, self._lost_now, self._asked = set(), None, 0.0, None
         if not self.limited or not any(step.arriving.values()):
             return
         self._budget = self._budget_now()
         if self._budget is None:
             return
         self._known = known = self.host.tree.foreseen(step.arriving)
-        model = model_of(self.host.query.tree, known, self._windows)
+        self._freshening.count(_waiting(known))
+        model = model_of(self.host.query.tree, known, self.windows.rows, self._freshening.limits())
         budget = max(0.0, self._budget + self.credit)
-        bounds = self._freshening.bounds()
-        self.adaptation.begin(self.host.batches, Question(model, budget, bounds, settle=not self._windows))
+        bounds = self._freshening.bounds() if self.windows.rows else {}
+        weights = dict(self.host.query.overload.weights or ()) if self.host.query.overload else {}
+        self._asked = Question(model, budget, bounds, True, weights)
+        self.adaptation.begin(self.host.batches, self._asked)
         self._allowances = self.adaptation.allowances(model, budget)
         full = predict(model)
         self._lost_now = full.output - predict(model, self._allowances).output
@@ -118,9 +138,10 @@ class Rationing(Feature):
             most = 0.0 if self._target_seconds is not None else _LEFT * self._budget
             self.credit = float(min(most, max(-self._budget, left)))
             self.adaptation.adapt(self.host.batches)
-            self._freshening.batch_done(clock_us)
-            if self.adaptation.freshness is not None:  # there was an analysis since the state was loaded
-                self.too_old = self._freshening.problem(self.adaptation.freshness)
+            self._freshening.batch_done(self.age_clock_us(clock_us), step.later.newest_us)
+            if (fresh := self.adaptation.freshness) is not None:  # there was an analysis since it was loaded
+                self.too_old = self._freshening.problem(fresh)
+                self.refresh = {label(n): rate for n, rate in fresh.refresh.items() if 0 < rate < math.inf}
         if self._rationed:
             self.exact_since = None
             self.lost += self._lost_now
@@ -132,6 +153,16 @@ class Rationing(Feature):
             self.exact_since = self.host.batches
         self._allowances = None
 
+    def age_clock_us(self, event_us: int) -> int:
+        """The clock by which rows are old, given the largest time seen."""
+        return event_us
+
+    def left_out(self, until_us: Mapping[Plan, int]) -> None:
+        """Intermediates have lost rows that might have been found, until these times."""
+        for node, until in until_us.items():
+            self.exact_since = None
+            self.lacking[node] = max(until, self.lacking.get(node, until))
+
     def undo(self) -> None:
         """The budget is as it was."""
         self.restore(self._before)
@@ -142,18 +173,20 @@ class Rationing(Feature):
         self.lacking = {node: until for node, until in self.lacking.items() if until >= watermark_us}
         if not self.lacking:
             return False
-        cost = sum(tree.rebuild_probes(node) for node in self.lacking)
-        if self.limited and self.spare < cost:
+        if (self.limited and self.spare < sum(map(tree.rebuild_probes, self.lacking))) or (
+            self.windows.rows.keys() & self.lacking.keys()  # what is made again would go again
+        ):
             return False
         tree.rebuild(self.host.floors_us, self.lacking)
         self.lacking = {}
         self.spare = 0.0
         return True
 
-    def measured(self, seconds: float, probing: float, probes: int, ahead: float) -> None:
+    def measured(self, seconds: float, paced: float, probes: int, ahead: float) -> None:
         """A batch's time, as far as it is known when it is committed, decides the budget of the next."""
         if self._target_seconds is not None:
-            self.pace = pacing.after(self.pace, Measured(seconds, probing, probes, self._share.total, ahead))
+            bought = self.entered_rows if self._drops_input else probes
+            self.pace = pacing.after(self.pace, Measured(seconds, paced, bought, self._share.total, ahead))
 
     # from and to a checkpoint, and what is shown
 
@@ -165,6 +198,7 @@ class Rationing(Feature):
             "pace": list(dataclasses.astuple(self.pace)),
             "lacking": {label(node): until for node, until in self.lacking.items()},
             "freshening": save_fields(self._freshening, Freshening.saved),
+            "windows": self.windows.save(),
         }
 
     def restore(self, saved: Mapping[str, Any], *, same_plan: bool = True) -> None:
@@ -179,10 +213,11 @@ class Rationing(Feature):
         names = {label(node): node for node in intermediates(self.host.query.tree)} if same_plan else {}
         self.lacking = {names[n]: until for n, until in saved["lacking"].items() if n in names}
         load_fields(self._freshening, Freshening.saved, saved["freshening"])
+        self.windows.load(saved["windows"] if same_plan else {})
 
     def statistics(self) -> RationingStatistics | None:
         """What is shown of it; None without a budget."""
-        if not self.limited:
+        if not self.limited and not self._drops_input:
             return None
         allocation = self.adaptation.allocation
         spent = allocation.spent if allocation else 0.0
@@ -193,31 +228,77 @@ class Rationing(Feature):
             reason=allocation.reason if allocation else "",
             adaptations=tuple(self.adaptation.records),
             problem=self.problem(),
+            curve=self._curve() if self.host.site.part.total > 1 else (),
+            rows_of_all=self._budget_of_all() if self._drops_input else None,
         )
 
     def problem(self) -> str:
         """Why the budget cannot be what it should be, or does not suffice for freshness."""
         if self._target_seconds is None:
             return self.too_old
-        slow = pacing.problem(self.pace, self._target_seconds, self._share.total)
+        without = "row that is let in" if self._drops_input else "probe"
+        slow = pacing.problem(self.pace, self._target_seconds, self._share.total, without)
         return "; ".join(filter(None, (slow, self.too_old)))
 
     # parts of the above
+
+    def most_rows(self) -> int | None:
+        """Return how many rows all engines let in in this batch; None: all.
+
+        Where several get the same row, they must agree: what was decided for all of them counts.
+        """
+        if not self._drops_input:
+            return None
+        if self._target_seconds is not None and self._share.copied:
+            return self.decided_rows
+        return self._budget_of_all()
+
+    def _budget_of_all(self) -> int | None:
+        """Return what all engines may probe, or let in, in this batch; None: no limit."""
+        if self._target_seconds is None:
+            return self._probes
+        lanes = pacing.lanes(self._cores, self._share.total, self._share.rows)
+        return pacing.budget(self.pace, self._target_seconds, self._share.total, lanes)
 
     def _budget_now(self) -> float | None:
         """Return this engine's probes in this batch; None: no limit.
 
         Its part is by its rows of the batch, unless others probe that have waited.
         """
-        budget, share = self._probes, self._share
-        if self._target_seconds is not None:
-            lanes = pacing.lanes(self._cores, share.total, share.rows)
-            budget = pacing.budget(self.pace, self._target_seconds, share.total, lanes)
-        if budget is None:
+        if (budget := self._budget_of_all()) is None:
             return None
-        return float((self.host.site.part if self.host.query.counts else share).of_budget(budget))
+        own = float((self.host.site.part if self.host.query.counts else self._share).of_budget(budget))
+        if self.decided_part is None or self.host.query.counts:
+            return own
+        return BY_ROWS * own + (1 - BY_ROWS) * budget * self.decided_part
+
+    def _curve(self) -> tuple[tuple[float, float], ...]:
+        """Return what is expected of half the latest batch's budget, of all of it, and of twice as much."""
+        if self._asked is None or self._asked.budget <= 0:
+            return ()
+        budgets = [part * self._asked.budget for part in (0.5, 1.0, 2.0)]
+        return tuple(
+            (b, self.adaptation.expected(dataclasses.replace(self._asked, budget=b))) for b in budgets
+        )
 
     def _lasting_us(self, node: Plan) -> int:
         """How long a row of an intermediate may be found after its newest time."""
         query = self.host.query
         return min(query.bounds.retention_us(query.names.index(s)) for s in leaves(node))
+
+
+def _waiting(known: Mapping[tuple[Plan, ...], Known]) -> dict[str, tuple[float, float]]:
+    """How many rows each stream brings, and how many it holds."""
+    turns = [(operator, now.turn) for operator, now in known.items()]
+    return {
+        child: (float(turn.waiting_rows[i]), float(turn.stored_rows[i]))
+        for operator, turn in turns
+        for i, child in enumerate(operator)
+        if isinstance(child, str)
+    }
+
+
+def retentions(query: JoinQuery) -> dict[str, int]:
+    """How long rows of each stream can be found after their own time, where time ends that."""
+    found = {name: query.bounds.retention_us(i) for i, name in enumerate(query.names)}
+    return {name: us for name, us in found.items() if us < INFINITE_US}

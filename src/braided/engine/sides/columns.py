@@ -58,6 +58,8 @@ GONE = Column("gone", np.bool_, fill=False)  # forgotten by key or group, but st
 CHECK = Column("check", like="hash")  # a second hash of the key, where hashes collide
 RANKS = Column("ranks", (np.int64, RANK_COLUMNS), mapped=False)  # where a row stands in its count window
 LEAVES = Column("leaves", mapped=False)  # when a row leaves its count window
+COUNTED = Column("counted")  # a hash of the key by which rows are counted, where the operator has another
+NEXT_COUNTED = Column("next_counted", np.int32, fill=-1)  # its link
 
 
 class Columns:

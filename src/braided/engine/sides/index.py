@@ -19,10 +19,15 @@ _FEWEST_BITS = 6
 
 
 class Index:
-    """A chained hash index over the columns of a side, unless it is `scanned`."""
+    """A chained hash index over the columns of a side, unless it is `scanned`.
 
-    def __init__(self, columns: Columns, *, scanned: bool) -> None:
-        self._columns, self.scanned = columns, scanned
+    `by` names the column with the hashes of the key, and the one with the links.
+    """
+
+    def __init__(
+        self, columns: Columns, *, scanned: bool = False, by: tuple[str, str] = ("hash", "link")
+    ) -> None:
+        self._columns, self.scanned, self._by = columns, scanned, by
         self.adopt(np.full(1 << _FEWEST_BITS, -1, np.int32))
 
     def adopt(self, head: Int32s) -> None:
@@ -33,8 +38,17 @@ class Index:
     @property
     def _chains(self) -> tuple[Any, ...]:
         """The arrays and numbers that all kernels of the index work on."""
-        arrays = self._columns.arrays
-        return arrays["hash"], arrays["link"], self.head, self.shift, self._columns.base
+        return self.hashes, self.links, self.head, self.shift, self._columns.base
+
+    @property
+    def hashes(self) -> Int64s:
+        """The hashes of the key."""
+        return self._columns.arrays[self._by[0]]
+
+    @property
+    def links(self) -> Int32s:
+        """The next older row of each one's slot."""
+        return self._columns.arrays[self._by[1]]
 
     def insert(self, start: int, stop: int) -> None:
         """Link rows."""

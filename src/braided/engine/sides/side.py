@@ -23,6 +23,7 @@ import pyarrow as pa
 from braided.engine.kernels import counting, tables
 from braided.engine.kernels.index import UNLINKED, expired_prefix, last_fall
 from braided.engine.sides.columns import CHECK, LEAVES, RANKS, Allocate, Column, Columns, in_memory
+from braided.engine.sides.counting import Counting
 from braided.engine.sides.index import Index
 from braided.engine.sides.payload import Chunk, Payload
 from braided.policies.arrays import Bools, Int64s
@@ -52,7 +53,8 @@ class Rows:
 
     `linked` is false where the key is null (None: all true); `checks` is the second hash; `ends` are for rows
     that are made of several: the watermark that each does not survive (see `operators.inputs`); `born` is
-    when they arrived, where inputs are flushed one by one (see `spill.spilling`).
+    when they arrived, where inputs are flushed one by one (see `spill.spilling`); `counted` is the hash of
+    the key by which a window counts them, where that is not the operator's; `checks` is then of that one.
     """
 
     batch: pa.RecordBatch
@@ -62,6 +64,7 @@ class Rows:
     checks: Int64s | None = None
     ends: Int64s | None = None
     born: Int64s | None = None
+    counted: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -84,7 +87,7 @@ def concat_rows(pieces: Sequence[Rows]) -> Rows:
         return pieces[0]
     linked = [np.ones(len(p), np.bool_) if p.linked is None else p.linked for p in pieces]
     arrays: dict[str, Any] = {"linked": np.concatenate(linked)}
-    for name in ("hashes", "times", "checks", "ends", "born"):
+    for name in ("hashes", "times", "checks", "ends", "born", "counted"):
         values = [getattr(p, name) for p in pieces]
         arrays[name] = None if values[0] is None else np.concatenate(values)
     return Rows(pa.concat_batches([p.batch for p in pieces]), **arrays)
@@ -128,6 +131,8 @@ class SideState:
         self.name, self.window, self.turned = name, window, turned
         self.columns = Columns([*columns, *((CHECK, RANKS, LEAVES) if window else ())], allocate)
         self.index = Index(self.columns, scanned=scanned)
+        self.counting = Counting(self.columns, window, self.index) if window else None
+        self._indexes = (self.index, *(self.counting.apart if self.counting else ()))
         self.payload = Payload(schema)
         self.purges = "gone" in self.columns  # rows may go before their time, by key or group
         self.gone_rows = 0  # rows held that were purged or flushed
@@ -219,6 +224,7 @@ class SideState:
             "ends": rows.ends,
             "born": self.tick if rows.born is None else rows.born,
             "check": rows.checks,
+            "counted": rows.counted,
         }
         if rows.linked is not None:
             values["link"] = np.where(rows.linked, -1, UNLINKED)
@@ -227,13 +233,15 @@ class SideState:
         self.fell = start + fell if fell >= 0 else self.fell
         self.newest = int(rows.times[-1]) if fell < 0 else max(self.newest, int(rows.times.max()))
         self.since_scan += len(rows)
-        self.index.insert(start, stop)
+        for index in self._indexes:
+            index.insert(start, stop)
         self._count(start, stop)
 
     def undo(self, mark: Mark) -> None:
         """Take back the rows appended since the mark."""
         self.by_group = None
-        self.index.undo(mark.count, self.count)
+        for index in self._indexes:
+            index.undo(mark.count, self.count)
         self.payload.chunks = mark.chunks
         self.columns.count = mark.count
         self.newest, self.fell, self.since_scan = mark.newest, mark.fell, mark.since_scan
@@ -292,8 +300,8 @@ class SideState:
 
     def give_back(self) -> None:
         """Give room back that was not needed lately."""
-        if self.columns.give_back():
-            self.index.rebuild(self.rows)
+        for index in self._indexes if self.columns.give_back() else ():
+            index.rebuild(self.rows)
 
     def _pass(self, stop: int, reason: Reason) -> None:
         """Let all rows before a position go; count those that had not gone before."""
@@ -340,7 +348,8 @@ class SideState:
         self.renumbered += 1
         self.gone_rows = int(np.count_nonzero(self.columns.held("gone"))) if self.purges else 0
         self.fell = last_fall(self.columns.held("time"), BOTTOMLESS_US)
-        self.index.rebuild(self.rows)
+        for index in self._indexes:
+            index.rebuild(self.rows)
         self._count(self.first, self.count)
 
     def _count(self, start: int, stop: int) -> None:
@@ -349,10 +358,8 @@ class SideState:
         After rows were taken back or got new positions, all rows held are counted again: those that were
         forgotten had left the window and are older than all that are inside, so they count for none of them.
         """
-        if self.window is not None:
-            c, per_key = self.columns, self.window.per == "key"
-            arrays = c["hash"], c["check"], c["time"], c["link"], c["ranks"], c["leaves"]
-            counting.count_rows(*arrays, c.base, c.first, start, stop, self.window.rows, per_key)
+        if self.counting is not None:
+            self.counting.count(start, stop)
 
     def _make_room(self, rows: int) -> None:
         if self.count + rows > _MAX_POSITION:
@@ -360,7 +367,8 @@ class SideState:
         if self.rows + rows > _MAX_POSITION:
             raise InvalidValue(f"stream {self.name!r}: more than {_MAX_POSITION:,} rows in its window")
         self.columns.make_room(rows)
-        self.index.fit(self.rows + rows)
+        for index in self._indexes:
+            index.fit(self.rows + rows)
 
 
 def passed(side: SideState, oldest: int) -> int:

@@ -6,6 +6,7 @@ Allowances are moved along one line, from nothing to everything, until the predi
 2. half-joins that were rationed, all their allowances by one factor;
 3. half-joins that were closed, by a common share of their rows (only if budget is left).
 
+What keeps results fresh (`Allocation.cover`) is allowed all along that line, if the budget pays for it.
 Where the allocation held no row back there is no limit: what comes from limited rows is let through,
 so that no probe is lost half-way. If the budget pays for all, nothing is limited at all.
 
@@ -54,7 +55,10 @@ def guard(model: PlanModel, allocation: Allocation, budget: float) -> dict[HalfJ
         return dict.fromkeys(names, math.inf)
     first, rationed, closed = _ways(model, allocation, rows)
     too_far = (way for way in (first, rationed) if sum(probes(_at(way, math.inf))) > budget * (1 + _ROUNDING))
-    limits = _along(next(too_far, closed), lambda limits: sum(probes(limits)), budget)
+    cover = [allocation.cover.get(h, 0.0) for h in names]
+    if sum(probes(cover)) > budget:
+        cover = [0.0] * len(names)
+    limits = _along(next(too_far, closed), cover, lambda limits: sum(probes(limits)), budget)
     return dict(zip(names, limits, strict=True))
 
 
@@ -72,9 +76,10 @@ def _ways(model: PlanModel, allocation: Allocation, rows: Limits) -> tuple[Limit
     return first, allowances, closed
 
 
-def _at(way: Limits, place: float) -> Limits:
-    """Return the limits at a place of a way; what is closed or free stays so all along."""
-    return [limit * place if 0 < limit < math.inf else limit for limit in way]
+def _at(way: Limits, place: float, cover: Limits | None = None) -> Limits:
+    """Return the limits at a place of a way, at least the cover; what is closed or free stays so."""
+    limits = [limit * place if 0 < limit < math.inf else limit for limit in way]
+    return limits if cover is None else [*map(max, limits, cover)]
 
 
 def _allowed(allocation: Allocation, half_join: HalfJoin) -> float:
@@ -84,13 +89,13 @@ def _allowed(allocation: Allocation, half_join: HalfJoin) -> float:
     return math.inf if skipped <= _ROUNDING * (allowed + skipped) else allowed
 
 
-def _along(way: Limits, cost_of: Callable[[Limits], float], budget: float) -> Limits:
+def _along(way: Limits, cover: Limits, cost_of: Callable[[Limits], float], budget: float) -> Limits:
     """Return the limits at the last place of a way that the budget pays for, to 2 % of it."""
-    low, cost_low, limits = 0.0, 0.0, _at(way, 0.0)
+    low, cost_low, limits = 0.0, 0.0, _at(way, 0.0, cover)
     high, cost_high = 1.0, math.inf
     for number in range(_PASSES):
         at = high if math.isinf(cost_high) else _between(low, high, budget, cost_low, cost_high, number)
-        there = _at(way, at)
+        there = _at(way, at, cover)
         cost = cost_of(there)
         if cost > budget * (1 + _ROUNDING):
             high, cost_high = at, cost

@@ -25,21 +25,22 @@ class Question:
 
     With `settle` an intermediate state whose size was derived shrinks when it is fed less, as one does
     whose rows expire with their first expiring component (see `flow`); without it sizes are as given, as in
-    the paper.
+    the paper. `weights` say which streams' bounds count more (1 if not named), if not all can be kept.
     """
 
     model: PlanModel
     budget: float
     freshness: Mapping[str, float] = field(default_factory=dict)
     settle: bool = False
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Allocation:
     """How many rows may probe at each half-join per unit of time, and why.
 
-    `freshness_spent` of these probes keep results fresh. `expected` is the flow that the model predicts under
-    the allowances.
+    `freshness_spent` of these probes keep results fresh: those of the `cover`. `expected` is the flow that
+    the model predicts under the allowances.
     """
 
     allowances: Mapping[HalfJoin, float]
@@ -47,6 +48,7 @@ class Allocation:
     reason: str
     freshness_spent: float = 0.0
     freshness: FreshnessPlan | None = None
+    cover: Mapping[HalfJoin, float] = field(default_factory=dict)
 
     @property
     def spent(self) -> float:
@@ -70,8 +72,11 @@ def answer(
 ) -> Allocation:
     """Return the allocation with the flow that follows from it."""
     flow = predict(question.model, allowances, settle=question.settle)
-    spent = freshness.cost if freshness is not None and freshness.feasible else 0.0
-    return Allocation(frozen(allowances), flow, reason, spent, freshness)
+    if freshness is None or not freshness.rows:
+        return Allocation(frozen(allowances), flow, reason, freshness=freshness)
+    rows = [freshness.rows.get(path.stream, 0.0) for path in question.model.paths]
+    cover = frozen(spread(question.model, question.model.paths, rows))
+    return Allocation(frozen(allowances), flow, reason, freshness.spent, freshness, cover)
 
 
 def spread(model: PlanModel, paths: Iterable[Path], rows: Iterable[float]) -> dict[HalfJoin, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from braided.query.durations import to_text
@@ -25,12 +25,16 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Expected:
-    """The rows and bytes of one stream (None if they cannot be known), and the reason."""
+    """The rows and bytes of one stream (None if they cannot be known), and the reason.
+
+    Of the rows `joinable` are inside the window; the others wait for the watermark.
+    """
 
     stream: str
     why: str
     rows: float | None = None
     size_bytes: float | None = None
+    joinable: float = 0.0
 
     def __str__(self) -> str:
         """Describe the stream in one line."""
@@ -46,6 +50,13 @@ class ExpectedState:
     query: JoinQuery
     streams: tuple[Expected, ...]
     buckets: int
+    rates: Mapping[str, float] = field(default_factory=dict)
+    row_bytes: Mapping[str, float] = field(default_factory=dict)
+
+    def at(self, rates: Mapping[str, float]) -> ExpectedState:
+        """Return what would be stored at other rates."""
+        streams = (_expected(self.query, s, rates.get(s.name), None) for s in self.query.streams)
+        return ExpectedState(self.query, tuple(streams), self.buckets, rates)
 
     @property
     def rows(self) -> float:
@@ -73,12 +84,14 @@ class ExpectedState:
         if memory is not None and self.size_bytes > LIVE_SHARE * memory.limit_bytes:
             limit = f"the limit of {_size(memory.limit_bytes)}, three quarters of it for rows"
             disk = "rows go to disk, results stay exact and come later"
-            need = f"{_size(self.size_bytes / LIVE_SHARE)} (on Spark: over all executors)"
+            enough = f"{_size(self.size_bytes / LIVE_SHARE)} (on Spark: over all executors)"
             small = f"{limit}, does not hold the expected {_size(self.size_bytes)}"
-            yield f"memory: {small}; {disk}; raise it to {need}, or shorten windows"
-        most = overload.state_rows if overload is not None else None
-        if most is not None and self.rows > most:
-            few = f"state_rows={most:,} is {most / self.rows:.1%} of the expected {self.rows:,.0f}"
+            yield f"memory: {small}; {disk}; raise it to {enough}, or shorten windows"
+        budgets = {} if overload is None else {"state_rows": self.rows, "state_bytes": self.size_bytes}
+        for option, need in budgets.items():
+            if (most := getattr(overload, option)) is None or need <= most:
+                continue
+            few = f"{option}={most:,} is {most / need:.1%} of the expected {need:,.0f}"
             lost = "windows are cut to that, and results are lost"
             yield f"overload: {few}; {lost}; raise it, or shorten windows yourself"
 
@@ -111,7 +124,7 @@ def expected_state(query: JoinQuery, rates: Any, row_bytes: Any, buckets: int | 
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1):
         raise InvalidValue(f"explain: buckets must be a whole number from 1 on; got {buckets!r}")
     streams = (_expected(query, s, per_second.get(s.name), sizes.get(s.name)) for s in query.streams)
-    return ExpectedState(query, tuple(streams), buckets or 1)
+    return ExpectedState(query, tuple(streams), buckets or 1, per_second, sizes)
 
 
 def _expected(query: JoinQuery, stream: Stream, rate: float | None, row_bytes: float | None) -> Expected:
@@ -128,7 +141,7 @@ def _expected(query: JoinQuery, stream: Stream, rate: float | None, row_bytes: f
         rows, why = count.rows + rate * late_us / 1e6, f"its window counts {count.rows:,} rows{late}"
     if rows < math.inf:
         size_bytes = None if row_bytes is None else rows * (row_bytes + INDEX_BYTES)
-        return Expected(stream.name, why, rows, size_bytes)
+        return Expected(stream.name, why, rows, size_bytes, rows - rate * late_us / 1e6)
     if count is not None:
         return Expected(stream.name, f"{count.rows:,} rows of each key; how many keys is not known")
     end = " until keys are closed" if query.promises else ", and none is ever forgotten"

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 from braided.query.durations import to_text
 from braided.query.explain.warnings import warnings
-from braided.query.plan_tree import Plan, label
+from braided.query.plan_tree import Plan, intermediates, label
 
 if TYPE_CHECKING:
     from braided.query.explain.expected_state import ExpectedState
     from braided.query.join_query import JoinQuery
+    from braided.query.overload import Overload
     from braided.query.stream import Stream
 
 _NEXT, _LAST = "├─ ", "└─ "
 
 
-def explain(query: JoinQuery, state: ExpectedState | None, layout: Iterable[str] = ()) -> str:
-    """Describe the plan in words and as a tree, then layout and expected state if known, then warnings."""
+def explain(
+    query: JoinQuery, state: ExpectedState | None, layout: Iterable[str] = (), chapters: Iterable[str] = ()
+) -> str:
+    """Describe the plan in words and as a tree, then what else is known of it, then warnings."""
     equal = "keys" if query.on is None else "values in these columns"
     keyed = "" if query.keyless else f" with equal, non-null {equal}"
     lines = [
@@ -35,6 +38,7 @@ def explain(query: JoinQuery, state: ExpectedState | None, layout: Iterable[str]
         *_memory(query),
         *layout,
         *(state.lines() if state else ()),
+        *chapters,
         *(f"Warning: {warning}." for warning in (*warnings(query), *(state.warnings() if state else ()))),
     ]
     return "\n".join(lines)
@@ -134,6 +138,17 @@ def _memory(query: JoinQuery) -> Iterator[str]:
     yield f"  {complete if memory.defer is False else f'what waits on disk is joined {when}'}"
 
 
+def _which(query: JoinQuery, overload: Overload) -> str:
+    """Say what "jaqpot" is here, and why."""
+    if overload.rule != "jaqpot":
+        return ""
+    if query.flat:
+        return " (best paths first: one operator joins all streams)"
+    if overload.intermediate_rows is None:
+        return " (which is least-loss: intermediates expire with their rows; intermediate_rows changes that)"
+    return " (the paper's: freshness first, then best paths)"
+
+
 def _overload(query: JoinQuery) -> Iterator[str]:
     overload = query.overload
     if overload is None:
@@ -142,15 +157,27 @@ def _overload(query: JoinQuery) -> Iterator[str]:
     if overload.rations:
         fitting = f"as many probes as fit into batches of {overload.target_batch}"
         budget = fitting if overload.probes is None else f"at most {overload.probes:,} probes per batch"
-        yield f"  {budget}, rationed by {overload.allocation}"
+        yield f"  {budget}, rationed by {overload.rule}{_which(query, overload)}"
+    for node in intermediates(query.tree):
+        if (rows := overload.rows_of(node)) is not None:
+            yield f"  {label(node)} holds its {rows:,} newest rows, and loses the others"
     for stream in query.streams:
-        if stream.freshness is not None:
-            yield f"  no row of {stream.name} older than {stream.freshness} in any result"
+        if stream.count_window is not None and stream.freshness_rows is not None:
+            of = f"its {stream.count_window.per}"
+            newer = f"{stream.freshness_rows:,} newer rows of {of}"
+            yield f"  no row of {stream.name} in any result once {newer} have come"
+        elif stream.freshness is not None:
+            clock = "the wall clock" if overload.clock == "wall" else "the newest time seen"
+            yield f"  no row of {stream.name} older than {stream.freshness} in any result, by {clock}"
     if overload.drops_input:
-        yield f"  at most {overload.probes:,} rows are let in per batch, shared by {overload.allocation}"
-    if overload.state_rows is not None:
-        stored = f"at most {overload.state_rows:,} rows are stored after a batch"
-        yield f"  {stored}, windows shortened by {overload.window_split}"
+        fitting = f"as many rows as fit into batches of {overload.target_batch}"
+        most = fitting if overload.probes is None else f"at most {overload.probes:,} rows per batch"
+        yield f"  {most} are let in, shared by {overload.rule}"
+    if overload.cuts_windows:
+        most = f"{overload.state_rows or overload.state_bytes:,} {'rows' if overload.state_rows else 'bytes'}"
+        made = "" if query.flat else ", those of intermediates included"
+        yield f"  at most {most} are stored after a batch{made}"
+        yield f"  windows are shortened to that by {overload.window_split}"
 
 
 def _index(query: JoinQuery) -> str:

@@ -32,7 +32,7 @@ def _keyless(query: JoinQuery) -> Iterator[str]:
 
 def _staying(query: JoinQuery) -> Iterator[str]:
     """Yield a warning for streams whose rows only promises let go, if anything does."""
-    if query.overload is not None and query.overload.state_rows is not None:
+    if query.overload is not None and query.overload.cuts_windows:
         return
     staying = [s for s in query.streams if query.stay_us(s) is None and not s.count_window]
     if staying and not query.promises:

@@ -42,6 +42,11 @@ def _window(words: Words) -> str | CountWindow:
         return CountWindow(rows, per=per)
 
 
+def _freshness(words: Words) -> str | int:
+    """Read a duration, or rows where the window counts them."""
+    return words.number("FRESHNESS ROWS") if words.accept("ROWS") else words.quoted("FRESHNESS", "2 hours")
+
+
 def _within(words: Words) -> tuple[tuple[str, str], str | tuple[str, str]]:
     """Read two streams, and how far apart they are: one duration, or from and to."""
     low = words.quoted("WITHIN", "10 minutes")
@@ -101,7 +106,7 @@ OPTIONS: dict[str, Callable[[Words], Any]] = {  # behind a stream's name
     "WINDOW": _window,
     "TIME": lambda words: words.name("the time column after TIME").text,
     "LATENESS": lambda words: words.quoted("LATENESS", "1 minute"),
-    "FRESHNESS": lambda words: words.quoted("FRESHNESS", "2 hours"),
+    "FRESHNESS": _freshness,
     "PUNCTUATION": _punctuation,
     "UNIQUE": lambda _: True,
     "ARRIVAL": lambda words: words.choice("ARRIVAL", [a.upper() for a in get_args(Arrival)]),

@@ -80,13 +80,13 @@ class Chunks:
             chunks.clear()
             mark = None
         entered = side.first if mark is None else mark.count
-        new = list(_new(_from(side, entered) if side.purges else _lasting(held.new, oldest_us)))
+        new = list(_new(_from(side, entered) if side.purges else _lasting(held.new, held)))
         chunks += [chunk for chunk, _ in new]
         chunks[:] = [chunk for chunk in chunks if not _note_gone(chunk, side, oldest_us)]
         live = side.rows + sum(map(len, held.waiting))
         if len(chunks) > _MOST_CHUNKS or sum(c.rows for c in chunks) > 2 * live + _REWRITE_ROWS:
             everything = (*side.contents(), *held.waiting)
-            new = list(_new(_from(side, side.first) if side.purges else _lasting(everything, oldest_us)))
+            new = list(_new(_from(side, side.first) if side.purges else _lasting(everything, held)))
             chunks[:] = [chunk for chunk, _ in new]
             for chunk in chunks:
                 _note_gone(chunk, side, oldest_us)
@@ -192,11 +192,13 @@ def _from(side: SideState, position: int) -> Iterator[_Piece]:
         at += len(rows)
 
 
-def _lasting(pieces: Iterable[Rows], oldest_us: int) -> Iterator[_Piece]:
+def _lasting(pieces: Iterable[Rows], held: Held) -> Iterator[_Piece]:
     """The rows that are still needed after their own batch."""
     for rows in pieces:
         lasting_us = rows.times if rows.ends is None else rows.ends
-        alive = lasting_us >= oldest_us
+        alive = lasting_us >= held.oldest_us
+        for place, floor_us in held.floors_us:
+            alive &= np.asarray(rows.batch.column(place).to_numpy()) >= floor_us
         if alive.all():
             yield rows.batch, lasting_us, 0
         else:

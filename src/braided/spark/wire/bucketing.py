@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class Bucketing:
         self._held: dict[tuple[int, bool], list[pa.RecordBatch]] = {}
         self._held_bytes = 0
         self.counts: Counter[str] = Counter()
+        self.early = 0  # rows that can join, and were dropped
         self.newest_us: int | None = None
 
     @functools.cached_property
@@ -108,11 +109,18 @@ class Bucketing:
             self._labels[0], self._number, self._part, self._seq, newest_us=self.newest_us,
             rows_upto=upto[0], rows_total=upto[-1], began_us=self._began_us, leaves_us=leaves_us,
             dropped=self.counts["null_keys"] + self.counts["null_times"], joining=self._joining,
+            early=self.early,
         )._replace(**others)  # fmt: skip
         behind = zip(self._labels[1:], upto[:-1], upto[1:], strict=True)
         rest = (row._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in behind)
-        counts: dict[str, Any] = self.counts
+        counts: dict[str, Any] = {**self.counts, "shed_rows": self.early}
         return to_arrow([row._replace(**counts), *rest])
+
+    def decided(self, by_label: Mapping[int, tuple[float, int]]) -> pa.RecordBatch:
+        """Tell each bucket what was decided for it."""
+        return to_arrow(
+            [Packed(label, NO_STREAM, 0, 0, decided=by_label.get(label, (0.0, -1))) for label in self._labels]
+        )
 
     def _routes(
         self, routers: Sequence[Router], rows: pa.RecordBatch, epoch: int

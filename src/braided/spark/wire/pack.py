@@ -26,8 +26,9 @@ once, because Spark would run it again for a second use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,14 +41,19 @@ from braided.engine.sides.storable import to_storable
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.bucketing import Bucketing
+from braided.spark.wire.early import early
 from braided.spark.wire.packed import NO_STREAM, Newest, Packed, emitted_rows, latest, to_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
-def pack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
-    """Pack one task's rows of a stream: data blobs, then one control row per bucket."""
+def pack(plan: JoinPlan, number: int, batches: Batches, offsets: str | None = None) -> Batches:
+    """Pack one task's rows of a stream: data blobs, then one control row per bucket.
+
+    `offsets` is the folder of Spark's log in which is recorded which rows are not sent.
+    """
     layout, bucketing, punctuated = plan.layouts[number], Bucketing(plan, number), 0
+    sending = early(layout, number, plan.query.tuning.seed, offsets)
     for batch in batches:
         batch = batch.rename_columns(plan.schemas[number].names)  # they may go by number
         batch = batch.select(layout.schema.names).cast(layout.schema)
@@ -58,8 +64,16 @@ def pack(plan: JoinPlan, number: int, batches: Batches) -> Batches:
             yield from _closing(plan, number, closing, bucketing)
         if batch.num_rows:
             batch = _joinable(layout, batch, bucketing)
-            yield from _by_epoch(plan, number, batch, bucketing)
+            if sending is None:
+                yield from _by_epoch(plan, number, batch, bucketing)
+            else:
+                sending.add(batch)
             yield from _tell(plan, number, batch, bucketing)
+    if sending is not None:
+        bucketing.early = sending.seen
+        for batch in sending.rows():
+            bucketing.early -= batch.num_rows
+            yield from _by_epoch(plan, number, batch, bucketing)
     yield from bucketing.flush()
     if bucketing.counts["rows_in"] or punctuated:  # every bucket runs, and reports
         yield bucketing.control()
@@ -97,10 +111,19 @@ def tell(plan: JoinPlan, number: int, batches: Batches) -> Batches:
 def beat(plan: JoinPlan, batches: Batches) -> Batches:
     """Tell every bucket the recorded time, if it has moved; clear those of epochs that have gone."""
     for batch in batches:
-        for beat, run, changed in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
+        columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
+        for beat, run, changed, *decided in zip(*columns, strict=True):
             yield Bucketing(plan).control(clock_s=beat, run=run)
+            if decided and decided[0]:
+                yield Bucketing(plan).decided(_decided(plan, json.loads(decided[0])))
             if changed and plan.resumed is not None and plan.resumed.ended:
                 yield to_arrow([Packed(label, NO_STREAM, 0, 0) for label in plan.resumed.ended])
+
+
+def _decided(plan: JoinPlan, decision: Mapping[str, Any]) -> dict[int, tuple[float, int]]:
+    """Each bucket's part of a budget, and the rows that all let in; -1: it goes by what it knows itself."""
+    parts, rows = decision.get("parts"), decision.get("rows", -1)
+    return {label: (-1.0 if parts is None else parts.get(str(label), 0.0), rows) for label in plan.labels}
 
 
 def _by_epoch(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:

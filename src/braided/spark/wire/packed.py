@@ -41,7 +41,9 @@ class Packed(NamedTuple):
     up over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
     cannot join, when the task began by its own clock, and, of the rows that can join, how many go to the
     buckets before this one, up to it, and in total, and how many there were before they were copied
-    (`joining`). The heartbeat's tell the recorded time and the number of the run. In a query of several
+    (`joining`), and how many were dropped `early`. The heartbeat's tell the recorded time, the number of the
+    run and what was `decided` for the bucket: its part of a budget, and the rows that all buckets let in (-1:
+    nothing). In a query of several
     stages `leaves_us` are the newest times of all streams. A blob holds rows, or punctuations if it is
     `closing`; if it is `copied`, another bucket counts them. If it is `told`, it holds the values that a
     stream promises something about, of rows that may have gone to other buckets.
@@ -54,6 +56,7 @@ class Packed(NamedTuple):
     rows_in: int = 0
     null_keys: int = 0
     null_times: int = 0
+    shed_rows: int = 0
     punctuations: int = 0
     partial_punctuations: int = 0
     newest_us: int | None = None
@@ -61,10 +64,12 @@ class Packed(NamedTuple):
     rows_upto: int = 0
     rows_total: int = 0
     joining: int = 0
+    early: int = 0
     dropped: int = 0
     began_us: int | None = None
     clock_s: int | None = None
     run: int | None = None
+    decided: tuple[float, int] | None = None
     blob: Blob | None = None
     closing: bool = False
     copied: bool = False

@@ -16,7 +16,7 @@ from braided.engine.intake import Incoming
 from braided.engine.operators.tree import Tree
 from braided.engine.sides.side import Rows
 from braided.engine.sides.storable import no_rows
-from braided.engine.site import Share
+from braided.engine.site import Decided, Share
 from braided.engine.watermark import Clock
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan
@@ -24,7 +24,14 @@ from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.packed import NO_STREAM, Blob, Newest, Packed, latest
 
-_ADDED = ("rows_in", "null_keys", "null_times", "punctuations", "partial_punctuations")  # up, over all rows
+_ADDED = (
+    "rows_in",
+    "null_keys",
+    "null_times",
+    "shed_rows",
+    "punctuations",
+    "partial_punctuations",
+)  # up, over all rows
 
 
 class Received:
@@ -59,7 +66,22 @@ class Received:
     def share(self) -> Share:
         """Which rows of the whole batch are this bucket's, over all streams."""
         rows = [(p.rows_before, p.rows_upto, p.rows_total, p.joining) for p in self._packed]
-        return Share(*map(sum, zip(*rows, strict=True)))
+        before, upto, total, different = map(sum, zip(*rows, strict=True))
+        return Share(before, upto, total, different, self._decided)
+
+    @property
+    def _decided(self) -> Decided | None:
+        """What was decided for this bucket, if that was told anew."""
+        for part, rows in (p.decided for p in self._packed if p.decided is not None):
+            return Decided(None if part < 0 else part, None if rows < 0 else rows)
+        return None
+
+    @property
+    def sent(self) -> list[tuple[int, int, int]]:
+        """Of each stream, the rows that came and those that were sent, to all buckets, and its tasks."""
+        of_streams = [self._of(i) for i in range(len(self._plan.query.streams))]
+        told = [[p for p in packed if p.rows_total or p.early] for packed in of_streams]
+        return [(sum(p.joining + p.early for p in t), sum(p.joining for p in t), len(t)) for t in told]
 
     @functools.cached_property
     def newest_us(self) -> Newest:
@@ -106,7 +128,7 @@ class Received:
         brought = any(p.rows_total for p in packed) and not any(p.dropped for p in packed)
         sums = {name: sum(getattr(p, name) for p in packed) for name in _ADDED}
         total = sum(p.joining for p in packed)
-        came = any(p.rows_total or p.dropped for p in packed)
+        came = any(p.rows_total or p.dropped or p.early for p in packed)
         counted = {**sums, "newest_us": self.newest_us[i], "brought": brought, "came": came}
         counted["total_rows"] = total
         data = [p for p in packed if not p.closing and not p.told]
