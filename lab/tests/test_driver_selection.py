@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import braided as bd
+from braided.policies.decisions import Turn
+from braided.policies.driver import ConsumptionRate, InitialOutputSize, OutputRate
 from braided_lab import driver_selection
 from braided_lab.arrivals import alternating, b_model, b_model_weights, constant, sinusoidal
 from braided_lab.driver_datasets import NAMES, STREAMS, dataset, query, wide
 from braided_lab.measure import by_period
-from braided_lab.report import mean_of
+from braided_lab.report import Verdict, mean_of
 
 GIVEN = driver_selection.parameters()
 
@@ -32,6 +34,18 @@ def test_data_sets_have_the_papers_sizes_and_selectivities(name: str) -> None:
     assert min(ends) > 0.9 * 100_000  # all finish about together
     assert dataset(name, 10_000, GIVEN, seed=3) == tables
     assert dataset(name, 10_000, GIVEN, seed=4) != tables
+
+
+def test_formulas_give_what_follows_from_the_papers_tables() -> None:
+    """golden.json, D8 and D9: Eq. 1, outRate and sigma_Sj, by hand from Tables 1 to 3."""
+    full, buffers = (10_000, 100_000, 1_000_000), (100, 1_000, 10_000)
+    turn = Turn(waiting_rows=buffers, stored_rows=full, recent_rows=full)
+    of_join = 1e-9
+    assert [of_join * InitialOutputSize().score(turn, j) for j in range(3)] == pytest.approx([10_000] * 3)
+    assert [of_join * OutputRate().score(turn, j) for j in range(3)] == pytest.approx([100, 10, 1])
+    assert [1e6 / ConsumptionRate().score(turn, j) for j in range(3)] == pytest.approx([100, 10, 1])
+    even = Turn(waiting_rows=(10_000,) * 3, stored_rows=(1_000_000,) * 3)
+    assert 5e-12 * InitialOutputSize().score(even, 0) == pytest.approx(50_000)
 
 
 def test_arrival_patterns() -> None:
@@ -71,7 +85,11 @@ def test_means_have_intervals() -> None:
 def test_a_small_run_reports_every_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small: dict[str, Any] = {
         **GIVEN,
-        "quick": {"rows": 2_000, "repetitions": 2},
+        "quick": {
+            "rows": 2_000,
+            "repetitions": 2,
+            "spark": {"data_sets": ["II"], "rows": 2_000, "batches": 5, "repetitions": 2},
+        },
         "batches": [8, 4],
         "beyond": {
             **GIVEN["beyond"],
@@ -85,8 +103,9 @@ def test_a_small_run_reports_every_claim(tmp_path: Path, monkeypatch: pytest.Mon
     report = driver_selection.lab(tmp_path, quick=True, seed=2)
     said = json.loads((tmp_path / "driver-selection.json").read_text())
     assert set(said) >= {"experiment", "seed", "parameters", "rows", "claims"}
-    assert len(said["claims"]) == len(report.claims) == 107
-    assert {c["verdict"] for c in said["claims"]} <= {"reproduced", "same direction", "not reproduced"}
+    assert len(said["claims"]) == len(report.claims) == len({c.claim for c in report.claims}) == 140
+    assert sum(c.claim.startswith("Spark") for c in report.claims) == 2
+    assert {c["verdict"] for c in said["claims"]} <= set(get_args(Verdict))
     assert all({"claim", "paper", "ours", "verdict"} <= set(c) for c in said["claims"])
     assert "| bar | must | measured |" in (tmp_path / "driver-selection.md").read_text()
     drawn = {p.name for p in tmp_path.glob("*.png")}

@@ -118,9 +118,9 @@ def test_an_overloaded_join_puts_out_what_it_had_time_for() -> None:
 
 def test_a_small_run_draws_all_figures_and_decides_all_claims(tmp_path: Path) -> None:
     tiny = {
-        **GIVEN["quick"], "touch_rates": [10, 40], "time_rates": [10, 20], "join_rates": [10, 20],
-        "output_points": 2, "crossover_keys": [5, 10], "lazy_rates": [10, 20], "repetitions": 1,
-        "least_touches": 1, "bisections": 1, "grid": 3, "long_window": 12,
+        **GIVEN["quick"], "touch_rates": [10, 70], "time_rates": [10, 20], "join_rates": [10, 20],
+        "output_points": 2, "crossover_keys": [5, 10], "lazy_rates": [10, 70], "repetitions": 1,
+        "least_touches": 1, "bisections": 1, "grid": 3, "long_window": 12, "seeds": 1,
     }  # fmt: skip
     layouts = {**GIVEN["layouts"], "others": GIVEN["layouts"]["others"][:1]}
     given = {**GIVEN, "quick": tiny, "layouts": layouts, "saturates_at": 20, "window": 6}
@@ -130,7 +130,7 @@ def test_a_small_run_draws_all_figures_and_decides_all_claims(tmp_path: Path) ->
     drawn = {p.name for p in tmp_path.glob("*.png")}
     assert drawn == {*(f"figure-{n}.png" for n in range(2, 8)), "lazy.png"}
     assert {r["figure"] for r in rows} == {2, 3, 4, 5, 6, 7, "lazy"}
-    assert {c.verdict for c in claims} <= {"reproduced", "same direction", "not reproduced"}
+    assert {c.verdict for c in claims} <= {"not tested", "not reproduced"}  # one seed confirms nothing
     assert {c.claim.split(":")[0].split(",")[0] for c in claims} >= {f"Figure {n}" for n in range(2, 8)}
     json.dumps(rows, allow_nan=False)
-    assert len(said) == 6
+    assert len(said) == 7

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import braided as bd
-from braided_lab import driver_claims, driver_figures
+from braided_lab import driver_claims, driver_figures, driver_sentences, driver_spark
 from braided_lab.driver_datasets import NAMES, dataset, query, wide
 from braided_lab.measure import Batch, Run, by_period, run
 from braided_lab.report import Report, committed, mean_of, quiet
@@ -47,7 +47,8 @@ def parameters() -> dict[str, Any]:
 
 def steps(*, quick: bool) -> int:
     """How often a lab says how far it is."""
-    return int(parameters()["quick" if quick else "full"]["repetitions"]) * len(NAMES) + 1
+    size = parameters()["quick" if quick else "full"]
+    return int(size["repetitions"]) * len(NAMES) + 1 + len(size["spark"]["data_sets"])
 
 
 def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = quiet) -> Report:
@@ -59,7 +60,9 @@ def lab(out: Path, *, quick: bool, seed: int, say: Callable[[str], object] = qui
     report.rows += list(_rows(cells))
     say("joins of more streams")
     report.rows += list(_beyond(given, seed, quick=quick))
-    driver_claims.add(report, cells)
+    report.claims += [*driver_claims.tables(cells), *driver_sentences.sentences(cells)]
+    report.notes += list(driver_claims.notes(report, cells))
+    driver_spark.add(report, given, size["spark"], seed, say)
     report.write(out)
     driver_figures.draw(out, cells, given, size["rows"], seed)
     return report
@@ -91,8 +94,10 @@ def _one_run(given: Mapping[str, Any], tables: Any, rows: int, batches: int, pol
 
 
 def _run(given: Mapping[str, Any], parts: list[dict[str, pa.Table]], policy: str) -> Run:
-    """One run over the given batches."""
-    tuning = bd.Tuning(driver_stream=policy, probe_order=given["probe_order"])  # type: ignore[arg-type]
+    """One run over the given batches; the sizes of streams are known, as in the paper."""
+    sizes = {name: max(1, sum(part[name].num_rows for part in parts)) for name in parts[0]}
+    known = {name: 1 / size for name, size in sizes.items()} if policy == "consumption-rate" else {}
+    tuning = bd.Tuning(policy, given["probe_order"], selectivities=known)  # type: ignore[arg-type]
     return run(query(tuple(parts[0]), tuning), parts, chunk_rows=given["chunk_rows"])
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import statistics
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-Verdict = Literal["reproduced", "same direction", "not reproduced", "not tested"]
+from braided_lab.measured import commit, measured_at
+
+Verdict = Literal["reproduced", "same direction", "not reproduced", "not tested", "met", "missed"]
 
 # Student's t, 97.5 %, by degrees of freedom
 _T = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -41,15 +41,6 @@ class Claim:
     why: str = ""
 
 
-def commit() -> str:
-    """What is checked out where this file lies, "-dirty" if files differ; empty without a repository."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    with contextlib.suppress(OSError):
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-    return ""
-
-
 @dataclass
 class Report:
     """A lab's outcome."""
@@ -71,7 +62,8 @@ class Report:
             "",
             *self.notes,
             "",
-            *([f"Commit {self.commit}.", ""] if self.commit else []),
+            f"{measured_at(self.commit)}.",
+            "",
             "| claim | paper | ours | verdict | why |",
             "| --- | --- | --- | --- | --- |",
             *(_table_row(c) for c in self.claims),

@@ -3,7 +3,8 @@
 *Direction A to B*: rows of B enter and leave a side, rows of A probe it. The prediction comes from the
 parameters (keys, rates, window, rows a batch) and the calibrated costs of single operations alone; the
 measurement runs the shipped side state and kernel. *Auto* is measured on the whole shipped join, against all
-four fixed combinations of the two sides' indexes, CPU seconds side by side.
+four fixed combinations of the two sides' indexes, CPU seconds side by side. Every row is of one seed;
+`window_index_claims` judges them together.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ import braided as bd
 from braided.engine.calibration import Trial, calibrate, random_rows
 from braided.engine.kernels.probe import BLOCK_ROWS
 from braided.policies.index_cost import Costs, Load, hash_ns, scan_ns
-from braided_lab.report import Claim, Verdict
 
 INDEXES = {"HHJ": ("hash", "hash"), "NNJ": ("scan", "scan"), "HNJ": ("hash", "scan"), "NHJ": ("scan", "hash")}
 
@@ -54,6 +54,20 @@ class Cell:
             hits=self.window / self.keys,
             blocks=batches * max(1.0, self.probing / BLOCK_ROWS),
         )
+
+
+def measured(
+    given: Mapping[str, Any], *, quick: bool, seed: int, say: Callable[[str], object]
+) -> list[dict[str, Any]]:
+    """All that is asked of our indexes, with every seed."""
+    rows: list[dict[str, Any]] = []
+    for number in range(seed, seed + given["quick_seeds" if quick else "full_seeds"]):
+        say(f"cost of a direction, predicted and measured, seed {number}")
+        found = directions(given, quick=quick, seed=number)
+        found += auto(given, quick=quick, seed=number, say=say)
+        found += expiry(given, quick=quick, seed=number)
+        rows += [{"seed": number, **row} for row in found]
+    return rows
 
 
 def directions(given: Mapping[str, Any], *, quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -226,75 +240,9 @@ def _interleaved(jobs: Sequence[Callable[[], float]], repeats: int) -> list[floa
     return [min(f) for f in found]
 
 
-def claims(given: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
-    """What the sweep says about our own indexes; the paper's claim is about another hash."""
-    errors = [r["predicted / measured"] for r in rows if r["experiment"] == "direction"]
-    limit = given["prediction_within"]
-    inside = sum(1 / limit <= e <= limit for e in errors)
-    yield Claim(
-        f"the cost model predicts a direction's cost (within a factor of {limit:g})",
-        "close to measured CPU time (Figure 4)",
-        f"{inside} of {len(errors)} points, {min(errors):.2f} to {max(errors):.2f} of the measured cost",
-        _verdict(inside, len(errors)),
-        "our indexes, calibrated costs",
-    )
-    yield from _expiry_claim([r for r in rows if r["experiment"] == "expiry"])
-    yield _crossover_claim([r for r in rows if r["experiment"] == "direction"])
-    for moving, words in (
-        (False, "choosing by cost is near the best combination"),
-        (True, "choosing by cost is near the best combination while rates or keys move"),
-    ):
-        ratios = [r["auto / best"] for r in rows if r["experiment"] == "auto" and r["moving"] == moving]
-        good = sum(r <= given["auto_within"] for r in ratios)
-        yield Claim(
-            f"{words} (at most {given['auto_within']:g})",
-            "the determinant picks the winner (section 4.1)",
-            f"{good} of {len(ratios)}, worst {max(ratios):.2f}, median {np.median(ratios):.2f}",
-            _verdict(good, len(ratios)),
-            "whole join, CPU seconds, against the best of HHJ, NNJ, HNJ and NHJ",
-        )
-
-
-def _expiry_claim(rows: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
-    if rows:
-        faster = [r["lazy_ms"] / r["active_ms"] for r in rows]
-        more = [r["lazy_rows"] / r["active_rows"] for r in rows]
-        yield Claim(
-            "lazy invalidation may save time and needs more memory, our join",
-            "time against memory (section 3)",
-            f"lazy takes {min(faster):.2f} to {max(faster):.2f} of the time and holds {min(more):.2f} to "
-            f"{max(more):.2f} times the rows",
-            "reproduced" if min(more) >= 1 < max(more) and min(faster) < 1 else "not reproduced",
-            "forgetting a row is cheap here, so there is little time to save",
-        )
-
-
-def _verdict(good: int, of: int) -> Verdict:
-    return "reproduced" if good == of else "same direction" if good > 0.9 * of else "not reproduced"
-
-
-def _crossover_claim(rows: Sequence[Mapping[str, Any]]) -> Claim:
-    """Does a faster probed stream favour the scan, as with the paper's hash?"""
-    cost = {(r["index"], r["keys"], r["ratio"], r["window"]): r["measured_us_per_batch"] for r in rows}
-    ratios = sorted({r["ratio"] for r in rows})
-    won = []
-    for ratio in (ratios[0], ratios[-1]):
-        cells = [(k, w) for i, k, r, w in cost if i == "hash" and r == ratio]
-        won.append(sum(cost["scan", k, ratio, w] < cost["hash", k, ratio, w] for k, w in cells))
-    of = len(rows) // 2 // len(ratios)
-    return Claim(
-        "a scan wins once the probed stream is fast enough",
-        "crossover at (|B| - 1.3) / 1.3 (Eq. 7)",
-        f"a scan is cheaper in {won[0]} of {of} cells at equal rates, {won[1]} at a ratio of {ratios[-1]}",
-        "same direction" if won[1] > won[0] else "not reproduced",
-        "our hash lets rows leave for nothing, so the ratio matters only through linking rows that enter; "
-        "what decides is how many of the rows looked at match: few keys, or batches longer than the window",
-    )
-
-
 def draw(out: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Cost of a direction over the number of keys, predicted (lines) and measured (points)."""
-    found = [r for r in rows if r["experiment"] == "direction"]
+    """Cost of a direction by the number of keys, predicted (lines), measured (points): the first seed."""
+    found = [r for r in rows if r["experiment"] == "direction" and r["seed"] == rows[0]["seed"]]
     ratios, windows = (sorted({r[n] for r in found}) for n in ("ratio", "window"))
     figure = Figure(figsize=(3.6 * len(ratios), 3 * len(windows)), layout="constrained")
     axes = figure.subplots(len(windows), len(ratios), sharex=True, squeeze=False)

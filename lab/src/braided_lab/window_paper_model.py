@@ -34,15 +34,6 @@ def expected_output(lab: Lab, name: str, rate: float) -> float:
     return both / 2 if len(name) == 1 else both
 
 
-def join_crossover(lab: Lab, keys: int, weights: Weights) -> float:
-    """Where the model's HHJ and HNJ cross, without Eq. 7's approximation."""
-    rates = np.geomspace(1, 1e5, 20_001)
-    dearer = (
-        float(r) for r in rates if lab.cost("HHJ", r, keys, weights) > lab.cost("HNJ", r, keys, weights)
-    )
-    return next(dearer, math.inf)
-
-
 def operations(lab: Lab, name: str, rate: float) -> float:
     """Probes, and rows kept, per second: a row does one of both one way, and both in a full join."""
     rows = float(lab.given["rate_a"] + rate)
