@@ -36,7 +36,8 @@ MEASURED = ("buckets", "state_bytes", "state_chunks", "live_rows", "live_bytes")
 
 def values(kind: type, seed: int) -> dict[str, Any]:
     """A value for each number, all different, in what a bucket knows."""
-    words = {"index": "scan", "adaptations": (Adapted(seed, "why", True),)}
+    words = {"index": "scan", "adaptations": (Adapted(seed, "why", True, 0),)}
+    words |= {"reasons": (f"bucket 0: reason {seed}",)}
     named = enumerate(name for name, number in declared(kind).items() if number.adds)
     return {
         name: words.get(name, f"{name} {seed}" if declared(kind)[name].adds == "words" else seed + i)
@@ -89,7 +90,8 @@ def test_every_declared_number_reaches_the_metrics(metrics: JoinMetrics) -> None
         one, two = values(of, 100), values(of, 300)
         skipped = MEASURED if part is metrics or of is StreamStatistics else ()
         for name in one.keys() - set(skipped):
-            assert getattr(part, name) == declared(of)[name].merged([one[name], two[name]]), name
+            merged = declared(of)[name].merged([one[name], two[name]])
+            assert getattr(part, name) == (tuple(merged) if isinstance(merged, list) else merged), name
     assert (metrics.buckets, metrics.rebuilds, metrics.engine_seconds) == (2, 2, 1.0)
     assert metrics.driver_streams == ("(a b)", "a")
     assert metrics.probe_orders == {"a": ("b",), "(a b)": ("c",)}
@@ -111,15 +113,16 @@ def test_every_declared_number_reaches_the_views(metrics: JoinMetrics, record: R
 
 
 def test_how_numbers_add_up() -> None:
-    ways = {adds: Number("", adds) for adds in ("sum", "max", "all", "same", "first", "words")}
+    ways = {adds: Number("", adds) for adds in ("sum", "max", "mean", "all", "same", "words")}
     assert {adds: n.merged([3, None, 4]) for adds, n in ways.items()} == {
         "sum": 7,
         "max": 4,
+        "mean": 3.5,
         "all": None,
         "same": "mixed",
-        "first": 3,
         "words": 3,
     }
+    assert Number("", "list").merged([[1], None, (2, 3)]) == [1, 2, 3]
     assert ways["all"].merged([0, 5]) == 5
     assert ways["same"].merged(["scan", None, "scan"]) == "scan"
     assert ways["words"].merged(["", "why", "not"]) == "why"

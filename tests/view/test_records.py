@@ -62,6 +62,12 @@ def test_adaptations_are_told_once_in_words() -> None:
     )
 
 
+def test_adaptations_of_several_buckets_are_counted() -> None:
+    all_of_them = [Adapted(0, f"reason {n}", n != 1, n) for n in range(4)]
+    told = record_of(progress(0), metrics(1, rationing=rationing(*all_of_them)))
+    assert told.adaptations == ("a new allocation in 3 buckets: reason 0", "the allocation stays: reason 1")
+
+
 def test_a_stream_without_rows_is_no_change_of_order() -> None:
     first = record_of(progress(0), metrics(1))
     assert record_of(progress(1), metrics(2, driver_streams=("b",)), first).adaptations == ()

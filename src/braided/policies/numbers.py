@@ -15,20 +15,22 @@ None ("not known here"), so the stages of a query add up as its buckets do.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
-Adds: TypeAlias = Literal["sum", "max", "all", "same", "first", "words", ""]
+Adds: TypeAlias = Literal["sum", "max", "mean", "all", "same", "words", "list", ""]
 Unit: TypeAlias = Literal["rows", "bytes", "seconds", "us", "share"]
 
 _MERGES: Mapping[str, Callable[[list[Any]], Any]] = {
     "sum": sum,
     "max": max,
+    "mean": lambda values: sum(values) / len(values),
     "all": max,
     "same": lambda values: values[0] if len(set(values)) == 1 else "mixed",
-    "first": lambda values: values[0],
     "words": lambda values: next(filter(None, values), ""),
+    "list": lambda values: list(itertools.chain.from_iterable(values)),
 }
 
 
@@ -49,12 +51,12 @@ class Plot:
 class Number:
     """The declaration of a number.
 
-    `adds` is how the values of several buckets become one: their "sum" or "max"; "all" is the largest, but
-    None if one is None; "same" is the value all have, or "mixed"; "first" is the first bucket's; "words" the
-    first that are not empty. A number that is not added is worked out from others. A `prometheus` name that
-    ends in `_total` is a counter's. `column` is a title in the table of streams (terminal and page), `plot`
-    and `line` are a chart and the name in its legend (streams and half-joins go by their own names), and
-    `limit_of` is the chart in which the number is a limit.
+    `adds` is how the values of several buckets become one: their "sum", "max" or "mean"; "all" is the
+    largest, but None if one is None; "same" is the value all have, or "mixed"; "words" the first that are not
+    empty; "list" all values of all lists. A number that is not added is worked out from others. A
+    `prometheus` name that ends in `_total` is a counter's. `column` is a title in the table of streams
+    (terminal and page), `plot` and `line` are a chart and the name in its legend (streams and
+    half-joins go by their own names), and `limit_of` is the chart in which the number is a limit.
     """
 
     about: str

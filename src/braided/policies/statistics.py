@@ -100,20 +100,25 @@ class IntermediateStatistics:
 
 @dataclass(frozen=True)
 class Adapted:
-    """An analysis of who may probe: at which batch, why, what it promised, and whether it was taken."""
+    """An analysis of who may probe: at which batch, why, what it promised, and whether it was taken.
+
+    On Spark every bucket has its own.
+    """
 
     batch: int
     reason: str
     taken: bool
+    bucket: int | None = None
 
 
 @dataclass(frozen=True)
 class RationingStatistics:
     """Rationed probes: the latest batch's `budget` (None: no limit was needed), and what it is spent on.
 
-    `results_lost` is an estimate. With `shed="input"` the budget is of rows that are let in. What follows
-    `problem` is for the decisions that buckets have in common: the results that are expected of some budgets,
-    and the rows that all buckets should let in.
+    `results_lost` is an estimate. On Spark `reasons` are those of all buckets, `reason` is one of them, and
+    `freshness_needs` adds up; it is None where freshness costs nothing. With `shed="input"` the budget is of
+    rows that are let in. `curve` and `rows_of_all` are for the decisions that buckets have in common: the
+    results that are expected of some budgets, and the rows that all buckets should let in.
     """
 
     budget: int | None = _given(
@@ -121,7 +126,7 @@ class RationingStatistics:
     )
     freshness_share: float = _given(
         "part of the probes that keeps results fresh",
-        "first",
+        "mean",
         "share",
         prometheus="braided_freshness_share",
         plot=_FRESHNESS,
@@ -129,8 +134,10 @@ class RationingStatistics:
     )
     results_lost: int = _given("results that were not found since the start")
     reason: str = _given("who may probe", "words")
-    adaptations: tuple[Adapted, ...] = _given("the latest analyses", "first")
+    adaptations: tuple[Adapted, ...] = _given("the latest analyses", "list")
     problem: str = number("why the budget cannot be kept, if so", "words", default="")
+    reasons: tuple[str, ...] = number("who may probe, bucket by bucket", "list", default=())
+    freshness_needs: int | None = number("probes a batch that keep all bounds on age", default=None)
     curve: tuple[tuple[float, float], ...] = ()
     rows_of_all: int | None = None
 

@@ -104,7 +104,7 @@ class Bucket:
         measured["hottest_key_rows"] = hot_keys.hottest_rows(sampled)
         seen = engine.statistics()
         measured["shared"] = decisions.said(self._plan, self._number, seen, received.sent, arrivals)
-        report = measures.report(seen, self._plan, meta.by_input(), **measured)
+        report = measures.report(seen, self._plan, meta.by_input(), number=self._number, **measured)
         yield Emitted(report=report, leaves_us=engine.core.watermark.newest_us)
 
     def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:

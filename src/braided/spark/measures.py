@@ -97,13 +97,14 @@ def report(
     plan: JoinPlan,
     stored: Stored,
     *,
+    number: int = 0,
     rows: int,
     hottest_key_rows: int,
     heavy: Heavy | None = None,
     shared: Mapping[str, Any] | None = None,
     **measured: float,
 ) -> str:
-    """What a bucket has to report; `measured` are numbers of this batch that its engine does not know."""
+    """What bucket `number` has to report; `measured` are numbers of this batch that no engine knows."""
     query, last = plan.query, plan.last
     # of streams that another stage joins only the newest time is known here
     streams: dict[str, dict[str, Any]] = {n: {"newest_us": s.newest_us} for n, s in seen.streams.items()}
@@ -118,8 +119,7 @@ def report(
         "intermediates": {name: vars(i) for name, i in seen.intermediates.items()},
     }
     if seen.rationing is not None:
-        latest = [vars(adapted) for adapted in seen.rationing.adaptations[-_ADAPTATIONS:]]
-        values["rationing"][""] = vars(seen.rationing) | {"adaptations": latest}
+        values["rationing"][""] = _of_bucket(seen.rationing, number)
     numbers = [values[s.of].get(s.key, {}).get(s.name) for s in _slots(query.names, query.tree)]
     turns = [(driver, *seen.probe_orders[driver]) for driver in seen.driver_streams]
     live = sum(numbers.get("live_rows", 0) for numbers in streams.values())
@@ -131,6 +131,13 @@ def _of_stream(seen: StreamStatistics, chunks: Sequence[Chunk]) -> dict[str, Any
     """A stream's numbers, with the rows that can still be met: an engine may hold more, and so may chunks."""
     live = min(sum(chunk.live_rows for chunk in chunks), seen.live_rows)
     return vars(seen) | {"live_rows": live, "live_bytes": sum(chunk.size for chunk in chunks)}
+
+
+def _of_bucket(seen: statistics.RationingStatistics, number: int) -> dict[str, Any]:
+    """What a bucket has decided, with its number."""
+    latest = [vars(adapted) | {"bucket": number} for adapted in seen.adaptations[-_ADAPTATIONS:]]
+    reasons = [f"bucket {number}: {seen.reason}"] if seen.reason else []
+    return vars(seen) | {"adaptations": latest, "reasons": reasons}
 
 
 def read(texts: Sequence[str]) -> list[Report]:
@@ -197,8 +204,9 @@ def _epochs(known: Sequence[Sequence[Any]], reports: Sequence[Report]) -> tuple[
 def _rationing(values: Mapping[str, Any]) -> statistics.RationingStatistics | None:
     if values["adaptations"] is None:
         return None
-    adaptations = tuple(statistics.Adapted(**a) for a in values["adaptations"])
-    return statistics.RationingStatistics(**{**values, "adaptations": adaptations})
+    latest = sorted((statistics.Adapted(**a) for a in values["adaptations"]), key=lambda a: a.batch)
+    read = {"adaptations": tuple(latest), "reasons": tuple(values["reasons"])}
+    return statistics.RationingStatistics(**{**values, **read})
 
 
 def _lags(streams: Mapping[str, StreamStatistics]) -> dict[str, int | None]:

@@ -283,9 +283,11 @@ def _adaptations(metrics: JoinMetrics, before: Record | None) -> Iterator[str]:
     if before is not None:
         yield from _changes(metrics, before)
     done = before.batches if before else metrics.batches - 1
-    for a in metrics.rationing.adaptations if metrics.rationing else ():
-        if a.batch >= done:  # counted from 0
-            yield f"{'a new allocation' if a.taken else 'the allocation stays'}: {a.reason}"
+    now = [a for a in metrics.rationing.adaptations if a.batch >= done] if metrics.rationing else []
+    for taken, what in ((True, "a new allocation"), (False, "the allocation stays")):
+        if decided := [a for a in now if a.taken is taken]:  # batches are counted from 0
+            where = f" in {len(decided)} buckets" if len(decided) > 1 else ""
+            yield f"{what}{where}: {decided[0].reason}"
 
 
 def _changes(metrics: JoinMetrics, before: Record) -> Iterator[str]:

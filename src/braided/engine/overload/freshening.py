@@ -102,8 +102,8 @@ class Freshening:
             self.lags_us = [lag + (now - lag) / self.batches for lag, now in both]
         self.clock_us = clock_us
 
-    def problem(self, plan: FreshnessPlan | None) -> str:
-        """Why bounds cannot be kept, and what would do, in time."""
+    def problem(self, plan: FreshnessPlan | None, of_all: float = 1.0) -> str:
+        """Why bounds cannot be kept, and what would do, in time; all engines need `of_all` times as much."""
         late = zip(self._streams, self.lags_us, strict=True)
         hopeless = [(s, lag) for s, lag in late if lag >= self._bounds_us.get(s, math.inf)]
         if hopeless:
@@ -116,7 +116,7 @@ class Freshening:
         if math.isinf(plan.cost):
             return f"freshness cannot be kept with any budget; these bounds would do: {would_do}"
         covers = f"the budget covers {100 * plan.budget / plan.cost:.0f} % of that"
-        needs = f"freshness needs {math.ceil(plan.cost)} probes a batch"
+        needs = f"freshness needs {math.ceil(plan.cost * of_all):,} probes a batch"
         return f"{needs}, and {covers}; these bounds would do: {would_do}"
 
     def _left_us(self) -> dict[str, float]:

@@ -46,7 +46,9 @@ from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves, operators
 
 _LEFT = 0.05  # of a budget, that a batch may leave to the next
-_SAVED = ("credit", "exact_since", "spare", "lost", "too_old", "refresh", "decided_part", "decided_rows")
+_SAVED = (
+    "credit", "exact_since", "spare", "lost", "too_old", "needs", "refresh", "decided_part", "decided_rows",
+)  # fmt: skip
 
 
 class Rationing(Feature):
@@ -71,6 +73,7 @@ class Rationing(Feature):
         rows = {s.name: n for s in query.streams if (n := s.freshness_rows) is not None}
         self._freshening = Freshening(query.names, bounds, retentions(query), windows=windows, rows=rows)
         self.too_old = ""  # why bounds on age cannot be kept
+        self.needs: int | None = None  # probes a batch that would keep them
         self.refresh: dict[str, float] = {}  # rows a batch that intermediates need so that they are
         self.pace = Pace()
         self.credit = 0.0
@@ -140,7 +143,9 @@ class Rationing(Feature):
             self.adaptation.adapt(self.host.batches)
             self._freshening.batch_done(self.age_clock_us(clock_us), step.later.newest_us)
             if (fresh := self.adaptation.freshness) is not None:  # there was an analysis since it was loaded
-                self.too_old = self._freshening.problem(fresh)
+                of_all = (self._budget_of_all() or 0.0) / fresh.budget if fresh.budget > 0 else 1.0
+                self.too_old = self._freshening.problem(fresh, of_all)
+                self.needs = math.ceil(fresh.cost) if 0 < fresh.cost < math.inf else None
                 self.refresh = {label(n): rate for n, rate in fresh.refresh.items() if 0 < rate < math.inf}
         if self._rationed:
             self.exact_since = None
@@ -228,6 +233,8 @@ class Rationing(Feature):
             reason=allocation.reason if allocation else "",
             adaptations=tuple(self.adaptation.records),
             problem=self.problem(),
+            reasons=(allocation.reason,) if allocation else (),
+            freshness_needs=self.needs,
             curve=self._curve() if self.host.site.part.total > 1 else (),
             rows_of_all=self._budget_of_all() if self._drops_input else None,
         )
