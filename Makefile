@@ -76,6 +76,9 @@ chaos: $(VENV)/ready
 burst: $(VENV)/ready
 	$(BIN)/python -m braided_benchmarks.burst --plan mjoin
 	$(BIN)/python -m braided_benchmarks.burst --plan linear
+	$(BIN)/python -m braided_benchmarks.surge --shed probes
+	$(BIN)/python -m braided_benchmarks.surge --shed input
+	$(BIN)/python -m braided_benchmarks.shedding
 
 # what is compared with an oracle, with eight times as many random cases as in `make test`, and all pairs
 seeds: $(VENV)/ready

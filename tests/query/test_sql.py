@@ -222,6 +222,8 @@ def test_budgets_plans_and_announcements() -> None:
         9, shed="input", allocation="equal", state_rows=10, window_split="equal"
     )
     assert bd.sql(text + "OVERLOAD TARGET BATCH '2 s'").overload == bd.Overload(target_batch="2 seconds")
+    lossy = bd.sql(text + "PLAN LINEAR OVERLOAD STATE BYTES '2 MB' INTERMEDIATE ROWS 9 CLOCK 'wall'").overload
+    assert lossy == bd.Overload(state_bytes="2 MB", intermediate_rows=9, clock="wall")
     told = bd.sql("SELECT * FROM a UNIQUE JOIN b ON a.k = b.k EMIT PUNCTUATIONS PLAN LINEAR")
     assert told.emit_punctuations
     assert told.plan == "linear"
@@ -312,6 +314,7 @@ WRONG = [
     (FROM + "OVERLOAD", 1, 78, "OVERLOAD needs PROBES 1000"),
     (FROM + "OVERLOAD PROBES many", 1, 86, "PROBES needs a whole number"),
     (FROM + "OVERLOAD PROBES 5 PROBES 6", 1, 88, "PROBES is given twice"),
+    (FROM + "OVERLOAD STATE 6", 1, 85, "write STATE ROWS 1000"),
     (FROM + "OVERLOAD PROBES 5 ALLOCATION 'jackpot'", 1, 70, "did you mean 'jaqpot'?"),
     (FROM + "PLAN LINAER", 1, 75, "did you mean 'LINEAR'?"),
     (FROM + "PLAN (o, x)", 1, 79, "no stream 'x'"),

@@ -10,13 +10,16 @@ from braided.query.promises import Arrival
 from braided.query.sql.words import Words
 from braided.query.windows import UNBOUNDED, CountWindow, Per
 
-_BUDGETS: dict[str, tuple[str, str, Any]] = {  # option, the word that follows, an example of the value
-    "PROBES": ("probes", "", 1000),
-    "TARGET": ("target_batch", "BATCH", "2 seconds"),
-    "STATE": ("state_rows", "ROWS", 1000),
-    "ALLOCATION": ("allocation", "", "jaqpot"),
-    "SHED": ("shed", "", "input"),
-    "WINDOW": ("window_split", "SPLIT", "max-slow"),
+_BUDGETS: dict[str, tuple[str, Any]] = {  # option, an example of the value
+    "PROBES": ("probes", 1000),
+    "TARGET BATCH": ("target_batch", "2 seconds"),
+    "STATE ROWS": ("state_rows", 1000),
+    "STATE BYTES": ("state_bytes", "2 GB"),
+    "INTERMEDIATE ROWS": ("intermediate_rows", 1000),
+    "ALLOCATION": ("allocation", "jaqpot"),
+    "SHED": ("shed", "input"),
+    "WINDOW SPLIT": ("window_split", "max-slow"),
+    "CLOCK": ("clock", "wall"),
 }
 _PLANS = ("MJOIN", "LINEAR", "((a, b), c)")
 
@@ -68,18 +71,28 @@ def _stream(words: Words, what: str) -> str:
 
 def _overload(words: Words) -> dict[str, Any]:
     budgets: dict[str, Any] = {}
-    while (word := words.peek()).upper in _BUDGETS:
-        option, follows, example = _BUDGETS[words.read().upper]
-        after = f"{word.upper} {follows}".rstrip()
-        if follows:
-            words.expect(follows, f"write {after} {example!r}")
+    while (word := words.peek()).upper in {phrase.split()[0] for phrase in _BUDGETS}:
+        phrase = _budget(words)
+        option, example = _BUDGETS[phrase]
         if option in budgets:
-            words.wrong(word, f"OVERLOAD {word.upper} is given twice; leave one out")
-        budgets[option] = words.number(after) if isinstance(example, int) else words.quoted(after, example)
+            words.wrong(word, f"OVERLOAD {phrase} is given twice; leave one out")
+        budgets[option] = words.number(phrase) if isinstance(example, int) else words.quoted(phrase, example)
     if not budgets:
         known = "PROBES 1000, TARGET BATCH '2 seconds' or STATE ROWS 1000"
         words.wrong(word, f"OVERLOAD needs {known}; got {word.shown}")
     return budgets
+
+
+def _budget(words: Words) -> str:
+    """Read the one or two words of a budget."""
+    first = words.read().upper
+    phrases = [phrase for phrase in _BUDGETS if phrase.split()[0] == first]
+    if first in phrases:
+        return first
+    found = next((phrase for phrase in phrases if words.accept(phrase.split()[1])), None)
+    if found is None:
+        words.expect(phrases[0].split()[1], f"write {phrases[0]} {_BUDGETS[phrases[0]][1]!r}")
+    return found or phrases[0]
 
 
 def _plan(words: Words, depth: int = 0) -> Plan:
