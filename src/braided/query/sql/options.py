@@ -99,8 +99,8 @@ def _plan(words: Words, depth: int = 0) -> Plan:
     opening = words.peek()
     if not words.accept("("):
         return _stream(words, "a stream in PLAN") if depth else words.choice("PLAN", _PLANS)
-    if depth > 8:
-        words.wrong(opening, "PLAN is nested too deeply; a join has at most 8 streams")
+    if depth > 16:
+        words.wrong(opening, "PLAN is nested too deeply; a join has at most 16 streams")
     inputs = []
     while not words.accept(")"):
         if words.peek().kind == "end":
