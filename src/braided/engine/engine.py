@@ -211,6 +211,8 @@ class Engine:
                 for found in hooks.found:
                     found(self.tree.root.number, sides, core.builder.latest)
                 yield table
+        for settling in core.features.of(Feature.settling):
+            yield from settling(step)
 
     def _commit(self, step: Step) -> None:
         core = self.core
