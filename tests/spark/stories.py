@@ -39,7 +39,10 @@ SPLITS: tuple[Any, ...] = ("max-slow", "max-fast", "proportional", "inverse", "e
 class Story:
     """One history's choices; what never changes is chosen at once."""
 
-    def __init__(self, rng: np.random.Generator, windows: str | None = None) -> None:
+    def __init__(
+        self, rng: np.random.Generator, windows: str | None = None, *, optional: bool = False
+    ) -> None:
+        """With `optional` some streams are optional, if the graph allows it."""
         self.rng = rng
         self.graph: Any = ONE_KEY if rng.random() < 0.6 else GRAPHS[int(rng.integers(len(GRAPHS)))]
         self.names = [f"s{i}" for i in range(self._streams())]
@@ -51,16 +54,23 @@ class Story:
         self.within = self.windows in ("mixed", "count") and rng.random() < 0.6  # so that all is bounded
         self.budget = self._budget()
         self.ample = self.budget.startswith("overload") and rng.random() < 0.4
+        self.kinds = ["inner"] * len(self.names)
+        if optional or rng.random() < 0.25:
+            self._with_optional_streams()
         self.idles = rng.random() < 0.25
         self.beats = self.idles or self.budget == "defer" or rng.random() < 0.1
         self.promises = ["any"] * len(self.names)
         self.downward = rng.random() < 0.3
-        if self.graph == ONE_KEY and rng.random() < (0.7 if self.windows == "unbounded" else 0.4):
+        if (
+            self.graph == ONE_KEY
+            and not self.optional
+            and rng.random() < (0.7 if self.windows == "unbounded" else 0.4)
+        ):
             kinds: tuple[str, ...] = DOWNWARD if self.downward else UPWARD
             if self.windows == "unbounded" and rng.random() < 0.6:  # so that all keys can be closed
                 kinds = ("punctuated", "unique-punctuated") if self.downward else ("punctuated", "range")
             self.promises = rng.choice(kinds, len(self.names)).tolist()
-        may_promise = self.budget not in ("memory", "defer") and self.windows != "count"
+        may_promise = self.budget not in ("memory", "defer") and self.windows != "count" and not self.optional
         if not isinstance(self.graph, str) and may_promise and rng.random() < 0.6:
             kinds = DOWNWARD if self.downward else UPWARD
             by_k = [any(f"{name}.k" in pair for pair in self.graph) for name in self.names]
@@ -75,6 +85,31 @@ class Story:
         self.next_id = 0
         self.base, self.used = 0, {name: set[int]() for name in self.names}
         self.lowest = dict.fromkeys(self.names, 0)  # keys of ordered streams go up
+
+    def _with_optional_streams(self) -> None:
+        """Make some streams optional; each must share a column with a required one."""
+        rng = self.rng
+        if self.windows != "time":
+            return
+        kinds = ["inner", *rng.choice(["inner", "left", "semi", "anti"], len(self.names) - 1).tolist()]
+        if len(kinds) == 2 and self.graph == ONE_KEY and rng.random() < 0.4:
+            kinds[1] = "full"
+        try:
+            streams = [
+                bd.Stream(n, "k" if self.graph == ONE_KEY else None, time="t", window="1 us", how=how)
+                for n, how in zip(self.names, kinds, strict=True)
+            ]
+            on = None if isinstance(self.graph, str) else self.graph
+            bd.JoinQuery(streams, on, where="s0.n < s1.n" if self.graph == NO_KEY else None)
+        except bd.BraidedError:
+            return
+        self.kinds = kinds
+        if any(kind != "inner" for kind in kinds) and self.budget not in ("", "overload"):
+            self.budget = ""
+
+    @property
+    def optional(self) -> bool:
+        return any(kind != "inner" for kind in self.kinds)
 
     def _streams(self) -> int:
         if self.graph == NO_KEY:
@@ -103,7 +138,7 @@ class Story:
     @property
     def bounded(self) -> bool:
         """Whether the query may change in a way that needs an epoch."""
-        return self.windows == "time" or self.within
+        return (self.windows == "time" or self.within) and "full" not in self.kinds
 
     # the query
 
@@ -144,20 +179,21 @@ class Story:
             lateness=f"{rng.choice([0, 5, 15])} us", unique=kind.startswith("unique"), arrival=arrival,
             punctuation="p" if kind.endswith("punctuated") else punctuation,
             idle_after=f"{rng.choice([2, 5])} seconds" if self.idles and rng.random() < 0.6 else None,
+            how=self.kinds[number],
         )  # fmt: skip
 
     def bounds(self) -> Any:
         rng = self.rng
         if self.within:
             return {("s0", name): f"{rng.choice([5, 12])} us" for name in self.names[1:]}
-        if self.windows == "time" and rng.random() < 0.15:
+        if self.windows == "time" and not self.optional and rng.random() < 0.15:
             return {("s0", "s1"): ("-3 us", f"{rng.choice([0, 8])} us")}
         return None
 
     def plan(self) -> Any:
         if self.windows == "count" and self.budget in ("memory", "defer"):
             return "mjoin"
-        if self.graph == ONE_KEY and self.rng.random() < 0.4:
+        if self.graph == ONE_KEY and not self.optional and self.rng.random() < 0.4:
             return random_plan(self.rng, len(self.names), width=int(self.rng.choice([2, 2, 3])))
         return str(self.rng.choice(["mjoin", "linear"]))
 
@@ -165,7 +201,13 @@ class Story:
         """A budget; if it is ample it is never short."""
         rng, counts = self.rng, self.windows == "count"
         probes = 10**6 if self.ample else int(rng.choice([3, 9, 20]))
-        rows = None if counts or rng.random() < 0.6 else 10**6 if self.ample else int(rng.choice([8, 40]))
+        rows = (
+            None
+            if counts or self.optional or rng.random() < 0.6
+            else 10**6
+            if self.ample
+            else int(rng.choice([8, 40]))
+        )
         split: Any = str(rng.choice(SPLITS))
         if self.budget == "overload-input":
             share: Any = str(rng.choice(SHARES))
@@ -191,7 +233,8 @@ class Story:
         rng = self.rng
         buckets = int(rng.choice([1, 1, 2, 2, 2, 2, 4, 4, 4, 8]))
         layout = choose(query, buckets, {n: float(rng.integers(1, 9)) for n in query.names})
-        fat = [s.name for s in query.streams if not s.promises and s.count_window is None]
+        fat = [s.name for s in query.streams if not s.promises and s.count_window is None and not s.optional]
+        fat = [] if "full" in self.kinds else fat
         if self.graph == ONE_KEY and buckets > 1 and fat and rng.random() < 0.5:
             plan = JoinPlan(query, tuple(schemas[n] for n in query.names), buckets, "flag")
             keys = key_format_of(dimensions_of(query)[0].key, plan.layouts)

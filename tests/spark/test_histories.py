@@ -23,9 +23,11 @@ LATER_US = 100_000
 class History:
     """A random history, told and checked."""
 
-    def __init__(self, seed: int, arena: str = "", windows: str | None = None) -> None:
+    def __init__(
+        self, seed: int, arena: str = "", windows: str | None = None, *, optional: bool = False
+    ) -> None:
         self.rng = rng = np.random.default_rng(seed)
-        self.story = Story(rng, windows)
+        self.story = Story(rng, windows, optional=optional)
         self.simulator = Simulator(rng, self.story.schemas, arena=arena)
         self.query = self.story.query()
         self.layout: Layout = self.story.layout(self.query, self.story.schemas)
@@ -147,6 +149,14 @@ def test_oracle_histories(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("seed", seeds(60))
 def test_oracle_histories_of_count_windows(seed: int) -> None:
     History(seed, windows="count").tell()
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+def test_oracle_histories_of_optional_streams(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    History(seed, "app" if seed % 4 == 0 else "", optional=True).tell()
 
 
 @pytest.mark.parametrize("seed", seeds(40))

@@ -57,9 +57,13 @@ class Bounds:
 
     @property
     def span_us(self) -> int:
-        """Return how far apart the rows of a result can be, optional ones and the others."""
-        pairs = itertools.permutations(range(len(self.matrix)), 2)
-        return max(self.matrix[i][j] for i, j in pairs if not {i, j} <= self.optional)
+        """Return how far apart the rows of a result can be, optional ones from each other aside."""
+        return max(map(self.reach_us, range(len(self.matrix))))
+
+    def reach_us(self, i: int) -> int:
+        """Return how much newer than a row of stream i the rows of its results can be."""
+        others = self.core if i in self.optional and not self.mutual else range(len(self.matrix))
+        return max(self.matrix[i][j] for j in others if j != i)
 
     def retention_us(self, i: int) -> int:
         """Return how far the watermark must pass a row of stream i before no future row can join it.

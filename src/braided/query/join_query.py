@@ -97,6 +97,15 @@ class JoinQuery(Value):
         return any(s.how in ("left", "anti", "full") for s in self.streams)
 
     @property
+    def settling_us(self) -> int:
+        """How long after its newest required row a result may come that waits for its last partner."""
+        if not self.settles:
+            return 0
+        ends = [self.bounds.deadline_us(self.names.index(name)) or 0 for name in self.optional]
+        mutual = [self.bounds.matrix[1][0]] if self.bounds.mutual else []
+        return max(0, *ends, *mutual)
+
+    @property
     def shown(self) -> tuple[str, ...]:
         """The streams whose columns are in results."""
         return tuple(s.name for s in self.streams if s.how not in ("semi", "anti"))
@@ -208,7 +217,8 @@ class JoinQuery(Value):
     @property
     def one_stage(self) -> bool:
         """Whether something needs all operators in one place: budgets, count windows, promises of any key."""
-        return bool(self.overload or self.memory or self.counts or (self.promises and not self.one_key))
+        promised = self.promises and not self.one_key
+        return bool(self.overload or self.memory or self.counts or self.optional or promised)
 
     @property
     def windowed(self) -> bool:

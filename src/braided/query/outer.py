@@ -100,6 +100,12 @@ def check_stream(query: JoinQuery, name: str) -> Problems:
     if stream.how == "full" and len(query.names) > 2:
         remedy = "use 'left', or join two streams"
         yield "how", f"{how} is for the second of exactly two streams; {remedy}"
+    if stream.how == "full" and query.keyless:
+        yield "how", f"{how} needs a key: give the streams one"
+    connected = query.graph.connected(query.core)
+    if not query.keyless and (apart := [other for other in query.core if other not in connected]):
+        among = f"stream {apart[0]!r} is joined with the other required ones through {name!r} alone"
+        yield "how", f"{how}: {among}; join it with a required stream, or make {name!r} inner"
     for attribute in query.graph.attributes:
         having = {s for s, _ in attribute}
         if name in having and not having & set(query.core):
@@ -159,6 +165,8 @@ def check_where(query: JoinQuery) -> Problems:
 
 def check_streams(query: JoinQuery) -> None:
     """Raise if optional streams cannot be as they are asked for."""
+    if query.optional and not query.core:
+        raise InvalidValue.of(query.names[0], "how", "no stream is required; make the first one so (inner)")
     for name in query.names if query.optional else ():
         for option, sentence in check_stream(query, name):
             raise InvalidValue.of(name, option, sentence)

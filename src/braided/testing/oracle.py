@@ -159,10 +159,10 @@ class Outer:
                 if rows.stream.optional:
                     found = [n for n in range(rows.table.num_rows) if self._meet({**chosen, k: n})]
                     matched |= set(found)
-                    choices[k] = [None] if rows.stream.how in ("semi", "anti") else [*found] or [None]
-                    passes &= rows.stream.how not in ("semi", "anti") or bool(found) == (
-                        rows.stream.how == "semi"
-                    )
+                    if rows.stream.how in ("semi", "anti"):
+                        passes &= bool(found) == (rows.stream.how == "semi")
+                    elif found:
+                        choices[k] = found
             if passes:
                 yield from itertools.product(*choices)
         if self.streams[-1].stream.how == "full":

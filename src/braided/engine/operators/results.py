@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators import predicate
+from braided.engine.operators.firsts import Firsts
 from braided.engine.operators.layout import Layout, Output
 from braided.engine.operators.mjoin import Positions
-from braided.engine.operators.operator import Operator, only
+from braided.engine.operators.operator import Combining, only
 from braided.engine.sides.side import SideState
 from braided.engine.sides.storable import from_storable, no_results
 from braided.policies.arrays import Bools, Int64s
@@ -29,12 +30,13 @@ class Results:
         query: JoinQuery,
         layouts: Sequence[Layout],
         output: Output | None,
-        operator: Operator,
+        combining: Combining,
         owns: tuple[int, int] | None = None,
+        firsts: Firsts | None = None,
     ) -> None:
-        assert operator.combining is not None
-        self._query, self._combining, self.output, self._owns = query, operator.combining, output, owns
-        self._firsts = operator.firsts
+        """`firsts` picks what goes on where a semi stream joins."""
+        self._query, self._combining, self.output, self._owns = query, combining, output, owns
+        self._firsts = firsts
         self.schema: pa.Schema = self._combining.output.schema if output is None else output.schema
         self.latest: Positions = np.empty((0, 0), np.int32)  # the combinations of the latest table
         self.oldest_us: dict[str, int] = {}  # of each stream's rows in results since it was cleared
