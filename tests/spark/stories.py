@@ -51,6 +51,7 @@ class Story:
         self.within = self.windows in ("mixed", "count") and rng.random() < 0.6  # so that all is bounded
         self.budget = self._budget()
         self.ample = self.budget.startswith("overload") and rng.random() < 0.4
+        self.early = self.budget == "overload-input" and rng.random() < 0.6  # rows are dropped before sending
         self.idles = rng.random() < 0.25
         self.beats = self.idles or self.budget == "defer" or rng.random() < 0.1
         self.promises = ["any"] * len(self.names)
