@@ -305,6 +305,17 @@ class Simulator:
             assert sum(s.live_rows for s in seen.streams.values()) <= overload.state_rows
         if overload.drops_input:
             self._note_let_in(tables, out)
+            shared = [measures.read([self.reports[label]])[0][1].shared for label in self.ran]
+            entered = sum(sum(of_bucket["entered"]) for of_bucket in shared if of_bucket)
+            assert self._copies() or overload.probes is None or entered <= overload.probes
+
+    def _copies(self) -> bool:
+        """Whether a row may go to several buckets: then it is let in by all, by its lot alone."""
+        assert self.plan is not None
+        grids = [live.grid for live in self.plan.live]
+        return len(grids) > 1 or any(
+            g.hot_keys or g.sent(dict.fromkeys(self.schemas, 1.0)) > len(self.schemas) for g in grids
+        )
 
     def _note_let_in(self, tables: Tables, out: Made) -> None:
         """Which rows of a batch are stored, each in all of its cells, or have joined before they expired."""

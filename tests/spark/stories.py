@@ -226,7 +226,8 @@ class Story:
     def table(self, name: str, now: int) -> pa.Table:
         rng, kind = self.rng, self.promises[self.names.index(name)]
         open_keys = [k for k in range(self.base, self.base + 4) if self._may_come(name, k)]
-        rows = int(rng.integers(0, MOST_ROWS[len(self.names)])) if open_keys else 0
+        most = MOST_ROWS[len(self.names)] * (4 if self.early else 1)
+        rows = int(rng.integers(0, most)) if open_keys else 0
         unique = kind.startswith("unique")
         chosen: list[int] = []
         if rows:

@@ -2,8 +2,9 @@
 
 A decision is part of the heartbeat's offset, which Spark writes into the checkpoint before the batch runs. A
 task reads it there, so every attempt, and a restart, drops the same rows: those with the largest lots, drawn
-by the contents that join and time. A task that cannot read the checkpoint sends everything, and says that it
-could not read it: then nothing is to be dropped early in later batches, and buckets drop what is too much.
+by their contents (all of them, so that rows with one key and a coarse time do not go together). A task that
+cannot read the checkpoint sends everything, and says that it could not: then nothing is to be dropped early
+in later batches, and buckets drop what is too much.
 
 Streams of which every row must be seen send all (`may_drop`).
 """
@@ -44,8 +45,8 @@ class Early:
     """One task's rows of a stream of which not all are sent; few more than these are held meanwhile."""
 
     def __init__(self, layout: Layout, keep: Keep, start: int) -> None:
-        time = [] if layout.stream.time is None else [layout.stream.time]
-        self._columns = [*layout.joined, *time] or list(layout.schema.names)
+        plain = [c for c in layout.columns if not pa.types.is_nested(layout.schema.field(c).type)]
+        self._columns = plain or list(layout.columns)  # it takes time to look into others
         self._keep, self._start = keep, start
         self._held: list[tuple[pa.RecordBatch, Int64s]] = []
         self.seen = 0
