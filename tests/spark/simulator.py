@@ -100,6 +100,9 @@ class Simulator:
         self.reading = {name for name in schemas if late == "drop" and rng.random() < 0.9}
         self.recorded = Recorded(-1, Decision())  # the heartbeat's offset
         self.decided: Decision | None = None  # by this driver
+        self._cuts: dict[tuple[int, str], list[int]] = {}  # between a batch's tasks
+        self.entered: Counter[str] = Counter()  # rows that were let in
+        self.loses = 0.1  # of all attempts at a batch
         self.definition = Definition(schemas)
         self.committed: dict[int, Stored] = {}
         self.plan: JoinPlan | None = None
@@ -152,7 +155,7 @@ class Simulator:
         clock = None if beats_s is None else Clock(beats_s, self.run)
         self._record()
         lost, again = [], False
-        while not self.calm and self.rng.random() < 0.1:  # all of it is lost, before it was committed
+        while not self.calm and self.rng.random() < self.loses:  # all of it is lost, before it was committed
             lost.append(self._attempt(tables, clock)[1])
             if self.rng.random() < 0.3:  # and the driver with it; epochs may have passed since it started
                 query, buckets, layout, auto = self._asked
@@ -241,6 +244,8 @@ class Simulator:
         parts: list[tuple[str, pa.Table]] = []
         for name, table in tables.items():
             cuts = sorted(self.rng.integers(0, table.num_rows + 1, int(self.rng.integers(0, 3))).tolist())
+            if self.recorded.decision.keep:  # what a task drops early depends on the rows that it has
+                cuts = self._cuts.setdefault((self.recorded.batch, name), cuts)
             bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
             parts += [(name, table.slice(low, high - low)) for low, high in bounds]
         assert self.plan is not None
@@ -306,8 +311,10 @@ class Simulator:
         if overload.drops_input:
             self._note_let_in(tables, out)
             shared = [measures.read([self.reports[label]])[0][1].shared for label in self.ran]
-            entered = sum(sum(of_bucket["entered"]) for of_bucket in shared if of_bucket)
-            assert self._copies() or overload.probes is None or entered <= overload.probes
+            rows = [dict(zip(query.names, of["entered"], strict=True)) for of in shared if of]
+            entered = sum(map(Counter, rows), Counter[str]())
+            assert self._copies() or overload.probes is None or entered.total() <= overload.probes
+            self.entered.update(entered)
 
     def _copies(self) -> bool:
         """Whether a row may go to several buckets: then it is let in by all, by its lot alone."""
@@ -385,6 +392,9 @@ class Simulator:
             if self.late_rows == "drop":  # of rows that were dropped early nobody knows which are late
                 late, shed = counts[name].pop("late_rows"), self._shed(metas, name)
                 assert late <= wanted["late_rows"] <= late + shed
+                if not self.plan.query.promises:
+                    nulls = counts[name]["null_keys"] + counts[name]["null_times"]
+                    assert counts[name]["rows_in"] == nulls + late + shed + self.entered[name]
                 wanted = Counter({c: n for c, n in wanted.items() if c != "late_rows"})
             assert +counts[name] == +wanted, (name, counts[name], wanted)
         results = sum(meta.numbers["results"] for meta in metas)

@@ -24,9 +24,11 @@ LATER_US = 100_000
 class History:
     """A random history, told and checked."""
 
-    def __init__(self, seed: int, arena: str = "", windows: str | None = None) -> None:
+    def __init__(
+        self, seed: int, arena: str = "", windows: str | None = None, budget: str | None = None
+    ) -> None:
         self.rng = rng = np.random.default_rng(seed)
-        self.story = Story(rng, windows)
+        self.story = Story(rng, windows, budget)
         late: Literal["drop", "flag"] = "drop" if self.story.early else "flag"
         self.simulator = Simulator(rng, self.story.schemas, arena=arena, late=late)
         self.query = self.story.query()
@@ -149,6 +151,15 @@ def test_oracle_histories(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("seed", seeds(60))
 def test_oracle_histories_of_count_windows(seed: int) -> None:
     History(seed, windows="count").tell()
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("budget", ["overload", "overload-input"])
+def test_oracle_histories_of_decisions(budget: str, seed: int) -> None:
+    """Budgets are short, and batches are often lost: what was decided stays so for all attempts."""
+    history = History(seed, windows="time", budget=budget)
+    history.simulator.loses = 0.5
+    history.tell()
 
 
 @pytest.mark.parametrize("seed", seeds(40))
