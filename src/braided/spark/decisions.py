@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import logging
 import os
 import tempfile
 import threading
@@ -35,6 +36,7 @@ from braided.spark.plan import JoinPlan
 from braided.spark.sources.decided import DECIDED, beat_in
 from braided.spark.wire.early import budget_of
 
+_log = logging.getLogger("braided")
 _LOOK_EVERY_S = 0.1
 _MOST_BUCKETS = 256  # of which each is told its part
 
@@ -165,9 +167,14 @@ class _Watch:
         """Decide by a batch, if it is of one of the joins."""
         observed = (progress.get("observedMetrics") or {}).get(measures.OBSERVED) or {}
         plan = self._plans.get(observed.get("token") or "")
-        if plan is not None and (new := news(plan, progress, self._last.get(plan.checkpoint))) is not None:
-            self._last[plan.checkpoint] = new
-            _write(self._file(plan), new)
+        if plan is None:
+            return
+        try:
+            if (new := news(plan, progress, self._last.get(plan.checkpoint))) is not None:
+                self._last[plan.checkpoint] = new
+                _write(self._file(plan), new)
+        except Exception:  # whatever it is, the joins go on, and other decisions
+            _log.warning("braided: nothing is decided by batch %s", progress.get("batchId"), exc_info=True)
 
     def _file(self, plan: JoinPlan) -> Path:
         return Path(self._folder.name) / f"{plan.checkpoint}.json"
