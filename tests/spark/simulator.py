@@ -4,7 +4,8 @@ It packs, routes, keeps every bucket's state in versions, and commits batch by b
 killed at any call to the state store, repeated, raced (one attempt's output is paired with another's state)
 or lost with the whole batch, with the driver or without; workers lose their live engines, or find those of
 attempts that never counted; the query is restarted as it was, or with other windows, conditions, buckets,
-layouts, hot keys, plans, budgets and lateness. The recorded clock beats.
+layouts, hot keys, plans, budgets and lateness. The recorded clock beats. After batches it is decided how
+budgets are shared and which rows are dropped before they are sent, which holds from some later batch on.
 
 What comes out is compared with the definition (`definition`): every epoch's results over the rows that were
 accepted, and late rows, each once. What is stored at the end is compared with what must be.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +24,18 @@ import pyarrow.compute as pc
 
 import braided as bd
 from braided.engine.watermark import Clock
+from braided.policies.recorded import Decision
 from braided.query.layout import Layout, choose
-from braided.spark import epochs, measures
+from braided.spark import decisions, epochs, measures
 from braided.spark.bucket import Bucket
 from braided.spark.checkpoint import finishing_plan
 from braided.spark.plan import LATE_COLUMN, JoinPlan
+from braided.spark.sources.decided import DECIDED, MARK
 from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import META, Meta
 from braided.spark.wire import blobs
+from braided.spark.wire.early import Read, Recorded
 from braided.spark.wire.labels import bucket_of
 from braided.spark.wire.pack import beat, pack
 from braided.spark.wire.packed import Packed, packed_rows
@@ -88,8 +92,17 @@ class Simulator:
         *,
         arena: str = "",
         calm: bool = False,
+        late: Literal["drop", "flag"] = "flag",
     ) -> None:
+        """With `late="drop"` rows may be dropped before they are sent, those of streams that can `read`."""
         self.rng, self.schemas, self.arena, self.calm = rng, schemas, arena, calm
+        self.late_rows: Literal["drop", "flag"] = late
+        self.reading = {name for name in schemas if late == "drop" and rng.random() < 0.9}
+        self.recorded = Recorded(-1, Decision())  # the heartbeat's offset
+        self.decided: Decision | None = None  # by this driver
+        self._cuts: dict[tuple[int, str], list[int]] = {}  # between a batch's tasks
+        self.entered: Counter[str] = Counter()  # rows that were let in
+        self.loses = 0.1  # of all attempts at a batch
         self.definition = Definition(schemas)
         self.committed: dict[int, Stored] = {}
         self.plan: JoinPlan | None = None
@@ -112,7 +125,7 @@ class Simulator:
         """
         self.plan = plan = self._planned(query, buckets, layout, auto=auto)
         self._asked = query, buckets, layout, auto
-        self.changed = True
+        self.changed, self.decided = True, None
         self.run += 1
         self.definition.started(query, plan.epoch.number, plan.epoch.since_us)
 
@@ -127,7 +140,7 @@ class Simulator:
     ) -> JoinPlan:
         schemas = tuple(self.schemas[name] for name in query.names)
         layout = layout or choose(query, buckets)
-        plan = JoinPlan(query, schemas, buckets, "flag", self.arena, layout=layout, checkpoint="here")
+        plan = JoinPlan(query, schemas, buckets, self.late_rows, self.arena, layout=layout, checkpoint="here")
         metas = self.metas()
         if not metas:
             return plan
@@ -140,21 +153,28 @@ class Simulator:
         """A micro-batch, perhaps with the recorded time: of whatever attempts there are, one counts."""
         assert self.plan is not None
         clock = None if beats_s is None else Clock(beats_s, self.run)
+        self._record()
         lost, again = [], False
-        while not self.calm and self.rng.random() < 0.1:  # all of it is lost, before it was committed
-            lost.append(self._attempt(tables, clock)[1])
+        while not self.calm and self.rng.random() < self.loses:  # all of it is lost, before it was committed
+            lost.append((self.plan.labels, self._attempt(tables, clock)[1]))
             if self.rng.random() < 0.3:  # and the driver with it; epochs may have passed since it started
                 query, buckets, layout, auto = self._asked
                 pending = epochs.fingerprint(self.plan)
                 self.plan, again = self._planned(query, buckets, layout, auto=auto, pending=pending), True
+                self.decided = None
         states, out = self._attempt(tables, clock)
-        for other in lost:
-            self._assert_same(other, out)
+        for labels, other in lost:
+            if (
+                labels == self.plan.labels
+            ):  # rows that also went to an epoch that is gone had a part of budgets
+                self._assert_same(other, out)
         self._commit(states, out)
         self.changed = again  # the batch was planned before: the next one tells of it
         self.run += again
         if self.plan.query.overload is not None:
             self._check_overload(self.plan.query.overload, tables, out)
+            if self.calm or self.rng.random() < 0.7:  # else the next batch is planned before it is known
+                self._decide()
         self.definition.judge(self.plan.query, tables, clock)
         live = (meta for label, meta in self.metas().items() if label in self.plan.labels)
         watermarks = {meta.watermark_us for meta in live}
@@ -172,6 +192,24 @@ class Simulator:
         return tables
 
     # parts of the above
+
+    def _record(self) -> None:
+        """A batch is planned: what is decided is written down with it."""
+        decision = self.recorded.decision if self.decided is None else self.decided
+        self.changed |= decision != self.recorded.decision
+        self.recorded = Recorded(self.recorded.batch + 1, decision)
+        self.ran: set[int] = set()
+
+    def _decide(self) -> None:
+        """The driver sees what the buckets reported, and the batch's offset."""
+        assert self.plan is not None
+        if not decisions.decides(self.plan):
+            return
+        offset = {MARK: "planned", "beat": 0, DECIDED: self.recorded.decision.text()}
+        buckets = [self.reports[label] for label in sorted(self.ran)]
+        progress: dict[str, Any] = {"observedMetrics": {measures.OBSERVED: {"buckets": buckets}}}
+        progress |= {"sources": [{"endOffset": offset}]}
+        self.decided = decisions.news(self.plan, progress, self.decided) or self.decided
 
     def _attempt(self, tables: Tables, clock: Clock | None) -> tuple[dict[int, Stored], Made]:
         assert self.plan is not None
@@ -200,6 +238,7 @@ class Simulator:
             except Killed:
                 continue
             state.calls_left = None
+            self.ran.add(label)
             self.reports[label] = next(f.report for f in made if f.report is not None)
             return state, [blobs.decode(f.blob) for f in made if f.blob is not None]
 
@@ -208,6 +247,8 @@ class Simulator:
         parts: list[tuple[str, pa.Table]] = []
         for name, table in tables.items():
             cuts = sorted(self.rng.integers(0, table.num_rows + 1, int(self.rng.integers(0, 3))).tolist())
+            if self.recorded.decision.keep:  # what a task drops early depends on the rows that it has
+                cuts = self._cuts.setdefault((self.recorded.batch, name), cuts)
             bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
             parts += [(name, table.slice(low, high - low)) for low, high in bounds]
         assert self.plan is not None
@@ -225,11 +266,12 @@ class Simulator:
         assert self.plan is not None
         plan, names = self.plan, self.plan.query.names
         sent: list[Iterator[pa.RecordBatch]] = [
-            pack(plan, names.index(name), iter(part.to_batches())) for name, part in parts
+            pack(plan, names.index(name), iter(part.to_batches()), self._reader(name)) for name, part in parts
         ]
         if self.changed or clock is not None:
             seconds, run = (0, 0) if clock is None else (int(clock.seconds), clock.run)
-            beats = pa.record_batch({"beat": [seconds], "run": [run], "changed": [self.changed]})
+            told = {"changed": [self.changed], "decided": [self.recorded.decision.text()]}
+            beats = pa.record_batch({"beat": [seconds], "run": [run], **told})
             sent.append(beat(plan, iter([beats])))
         by_label: dict[int, list[Packed]] = {}
         for number, part in enumerate(sent):
@@ -237,12 +279,18 @@ class Simulator:
                 by_label.setdefault(row.bucket, []).append(row._replace(part=number))
         return by_label
 
+    def _reader(self, name: str) -> Read | None:
+        return (lambda: self.recorded) if name in self.reading else None
+
     def _commit(self, states: dict[int, Stored], out: Made) -> None:
         assert self.plan is not None
         self.committed = states
         if not out:
             return
         table = pa.Table.from_batches(out, self.plan.schema)
+        if self.late_rows == "drop":
+            self.found.append(table)
+            return
         flagged = pc.is_valid(table[LATE_COLUMN])
         self.found.append(table.filter(pc.invert(flagged)).drop_columns([LATE_COLUMN]))
         for row in table.filter(flagged).to_pylist():
@@ -265,6 +313,19 @@ class Simulator:
             assert sum(s.live_rows for s in seen.streams.values()) <= overload.state_rows
         if overload.drops_input:
             self._note_let_in(tables, out)
+            shared = [measures.read([self.reports[label]])[0][1].shared for label in self.ran]
+            rows = [dict(zip(query.names, of["entered"], strict=True)) for of in shared if of]
+            entered = sum(map(Counter, rows), Counter[str]())
+            assert self._copies() or overload.probes is None or entered.total() <= overload.probes
+            self.entered.update(entered)
+
+    def _copies(self) -> bool:
+        """Whether a row may go to several buckets: then it is let in by all, by its lot alone."""
+        assert self.plan is not None
+        grids = [live.grid for live in self.plan.live]
+        return len(grids) > 1 or any(
+            g.hot_keys or g.sent(dict.fromkeys(self.schemas, 1.0)) > len(self.schemas) for g in grids
+        )
 
     def _note_let_in(self, tables: Tables, out: Made) -> None:
         """Which rows of a batch are stored, each in all of its cells, or have joined before they expired."""
@@ -308,7 +369,7 @@ class Simulator:
                 f"missing {missing.total()}, doubled or wrong {wrong.total()} of {wanted.total()}: "
                 f"{list(missing)[:2]} {list(wrong)[:2]}"
             )
-        wanted_late = self.definition.late
+        wanted_late = self.definition.late if self.late_rows == "flag" else Counter()
         assert self.late == wanted_late, (self.late - wanted_late, wanted_late - self.late)
         self._check_counts()
 
@@ -331,9 +392,19 @@ class Simulator:
             for name, of_stream in meta.numbers["streams"].items():
                 counts[name].update({c: of_stream["counters"].get(c, 0) for c in COUNTED})
         for name, wanted in self.definition.counts.items():
+            if self.late_rows == "drop":  # of rows that were dropped early nobody knows which are late
+                late, shed = counts[name].pop("late_rows"), self._shed(metas, name)
+                assert late <= wanted["late_rows"] <= late + shed
+                if not self.plan.query.promises:
+                    nulls = counts[name]["null_keys"] + counts[name]["null_times"]
+                    assert counts[name]["rows_in"] == nulls + late + shed + self.entered[name]
+                wanted = Counter({c: n for c, n in wanted.items() if c != "late_rows"})
             assert +counts[name] == +wanted, (name, counts[name], wanted)
         results = sum(meta.numbers["results"] for meta in metas)
         assert results == sum(table.num_rows for table in self.found)
+
+    def _shed(self, metas: Sequence[Meta], name: str) -> int:
+        return sum(meta.numbers["streams"][name]["counters"].get("shed_rows", 0) for meta in metas)
 
     def held(self) -> dict[tuple[int, str], int]:
         """How many rows are stored, by bucket and stream or intermediate."""

@@ -39,7 +39,10 @@ SPLITS: tuple[Any, ...] = ("max-slow", "max-fast", "proportional", "inverse", "e
 class Story:
     """One history's choices; what never changes is chosen at once."""
 
-    def __init__(self, rng: np.random.Generator, windows: str | None = None) -> None:
+    def __init__(
+        self, rng: np.random.Generator, windows: str | None = None, budget: str | None = None
+    ) -> None:
+        """With a `budget` of this kind, which is short and does not change."""
         self.rng = rng
         self.graph: Any = ONE_KEY if rng.random() < 0.6 else GRAPHS[int(rng.integers(len(GRAPHS)))]
         self.names = [f"s{i}" for i in range(self._streams())]
@@ -49,8 +52,10 @@ class Story:
         if self.windows != "time":
             self.names = self.names[:3] if self.graph == ONE_KEY else self.names
         self.within = self.windows in ("mixed", "count") and rng.random() < 0.6  # so that all is bounded
-        self.budget = self._budget()
-        self.ample = self.budget.startswith("overload") and rng.random() < 0.4
+        self.budget, self.short = budget or self._budget(), budget is not None
+        self.ample = self.budget.startswith("overload") and rng.random() < 0.4 and not self.short
+        self.early = self.budget == "overload-input" and (self.short or rng.random() < 0.6)  # is dropped
+        self.fixed: bd.Overload | None = None
         self.idles = rng.random() < 0.25
         self.beats = self.idles or self.budget == "defer" or rng.random() < 0.1
         self.promises = ["any"] * len(self.names)
@@ -118,7 +123,8 @@ class Story:
                 owed_within="20 milliseconds" if defer and rng.random() < 0.4 else None,
             )  # fmt: skip
         elif self.budget:
-            overload = self.overload()
+            overload = self.fixed or self.overload()
+            self.fixed = overload if self.short else None
         return bd.JoinQuery(
             [self.stream(i, name) for i, name in enumerate(self.names)],
             None if isinstance(self.graph, str) else self.graph,
@@ -225,7 +231,8 @@ class Story:
     def table(self, name: str, now: int) -> pa.Table:
         rng, kind = self.rng, self.promises[self.names.index(name)]
         open_keys = [k for k in range(self.base, self.base + 4) if self._may_come(name, k)]
-        rows = int(rng.integers(0, MOST_ROWS[len(self.names)])) if open_keys else 0
+        most = MOST_ROWS[len(self.names)] * (4 if self.early else 1)
+        rows = int(rng.integers(most // 2 if self.short else 0, most)) if open_keys else 0
         unique = kind.startswith("unique")
         chosen: list[int] = []
         if rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +24,13 @@ LATER_US = 100_000
 class History:
     """A random history, told and checked."""
 
-    def __init__(self, seed: int, arena: str = "", windows: str | None = None) -> None:
+    def __init__(
+        self, seed: int, arena: str = "", windows: str | None = None, budget: str | None = None
+    ) -> None:
         self.rng = rng = np.random.default_rng(seed)
-        self.story = Story(rng, windows)
-        self.simulator = Simulator(rng, self.story.schemas, arena=arena)
+        self.story = Story(rng, windows, budget)
+        late: Literal["drop", "flag"] = "drop" if self.story.early else "flag"
+        self.simulator = Simulator(rng, self.story.schemas, arena=arena, late=late)
         self.query = self.story.query()
         self.layout: Layout = self.story.layout(self.query, self.story.schemas)
         self.now, self.clock_s = 20, 1000
@@ -93,7 +97,7 @@ class History:
         """Rows from much later; then what is stored is what a query holds that never knew others."""
         story, simulator = self.story, self.simulator
         compared = exact and (story.promising or self.rng.random() < 0.3)
-        control = Simulator(self.rng, simulator.schemas, calm=True)
+        control = Simulator(self.rng, simulator.schemas, calm=True, late=simulator.late_rows)
         rounds = {"": 2, "defer": 5}.get(story.budget, 3)
         for _ in range(rounds):
             self.start()
@@ -147,6 +151,15 @@ def test_oracle_histories(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("seed", seeds(60))
 def test_oracle_histories_of_count_windows(seed: int) -> None:
     History(seed, windows="count").tell()
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("budget", ["overload", "overload-input"])
+def test_oracle_histories_of_decisions(budget: str, seed: int) -> None:
+    """Budgets are short, and batches are often lost: what was decided stays so for all attempts."""
+    history = History(seed, windows="time", budget=budget)
+    history.simulator.loses = 0.5
+    history.tell()
 
 
 @pytest.mark.parametrize("seed", seeds(40))
