@@ -158,7 +158,8 @@ class Rationing(Feature):
     def _note_needs(self) -> None:
         """Note what bounds on age need, by the latest analysis, and why they cannot be kept."""
         if (fresh := self.adaptation.freshness) is not None:  # there was one since it was loaded
-            of_all = (self._budget_of_all() or 0.0) / fresh.budget if fresh.budget > 0 else 1.0
+            several = self.host.site.part.total > 1 and fresh.budget > 0
+            of_all = (self._budget_of_all() or 0.0) / fresh.budget if several else 1.0
             self.too_old = self._freshening.problem(fresh, of_all)
             self.needs = math.ceil(fresh.cost) if 0 < fresh.cost < math.inf else None
             self.refresh = {label(n): rate for n, rate in fresh.refresh.items() if 0 < rate < math.inf}
