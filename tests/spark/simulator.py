@@ -270,7 +270,7 @@ class Simulator:
             rows = sum(s.live_rows for s in seen.streams.values())
             made = sum(i.live_rows for i in seen.intermediates.values())
             assert overload.state_rows is None or rows + made <= overload.state_rows
-            assert overload.state_bytes is None or 64 * (rows + made) <= overload.state_bytes
+            assert overload.state_bytes is None or 64 * (rows + made) <= int(overload.state_bytes)
             for node in intermediates(query.tree):
                 held, most = seen.intermediates[name_of(node)], overload.rows_of(node)
                 spread = max(most or 0, len(self.plan.labels))  # each bucket holds one

@@ -104,6 +104,8 @@ class Regulation:
         """
         assert self._overload is not None
         rows = tuple((a.total_rows or 0) if a else 0 for a in arrivals)
+        if sum(rows) <= budget:
+            return list(arrivals)
         windows = tuple(float(self._query.bounds.retention_us(i)) for i in range(len(rows)))
         wanted = let_in(self._overload.rule, budget, rows, windows)
         shares = [min(1.0, part / max(1, n)) for part, n in zip(wanted, rows, strict=True)]
