@@ -35,7 +35,7 @@ def query(
 
 def workload(seed: int) -> dict[str, pa.Table]:
     """Few values of n, so that several keys meet as well."""
-    made = random_tables(seed, NAMES, rows=90, keys=6, nulls=False)
+    made = random_tables(seed, NAMES, rows=60, keys=9, nulls=False)
     return {n: t.set_column(2, "n", pa.array([v % 4 for v in t["n"].to_pylist()])) for n, t in made.items()}
 
 
@@ -62,7 +62,7 @@ def check_windows(cluster: Cluster, most: dict[str, int]) -> None:
 def lost_of(found: list[pa.Table], q: bd.JoinQuery, tables: dict[str, pa.Table]) -> int:
     """How many of all results are missing; none is wrong."""
     live = bd.LocalJoin(q)
-    exact = sum((bag(live.push(batch)) for batch in batches(tables, 15)), start=Counter())
+    exact = sum((bag(live.push(batch)) for batch in batches(tables, 10)), start=Counter())
     got = bag(pa.concat_tables(found))
     assert not got - exact
     assert got
@@ -78,14 +78,14 @@ def test_oracle_intermediates_hold_only_so_many_rows_over_all_buckets(rows: Any,
         q, tables = query(bd.Overload(intermediate_rows=rows), on=on), workload(seed)
         keeping, rebuilding, found = Cluster(q, tables, arena=True), Cluster(q, tables), []
         most = {n: r for n in NODES["linear"] if (r := q.overload.rows_of(_node(n))) is not None}  # type: ignore[union-attr]
-        for batch in batches(tables, 15):
+        for batch in batches(tables, 10):
             found.append(keeping.push_twice(batch))
             assert bag(found[-1]) == bag(rebuilding.push(batch))
             check_windows(keeping, most)
             held = rows_of(rebuilding)
             assert all(held[n] <= max(r, BUCKETS) for n, r in most.items())
         lost += lost_of(found, query(None, on=on), tables)
-        assert latest(keeping).exact_again is None or not lost
+        assert latest(rebuilding).exact_again is None or not lost
     assert lost > 0
 
 
@@ -101,7 +101,7 @@ def test_oracle_other_windows_and_another_plan_after_a_restart(promise: dict[str
         tables["s0"] = tables["s0"].sort_by("k")
     asked = [(40, LINEAR), (8, LINEAR), ({"(s0 s1)": 16}, LINEAR), (12, BUSHY), (None, BUSHY), (6, LINEAR)]
     cluster, found = None, []
-    for (rows, plan), batch in zip(asked, batches(tables, 15), strict=True):
+    for (rows, plan), batch in zip(asked, batches(tables, 10), strict=True):
         overload = bd.Overload(10**6, intermediate_rows=rows)
         before, cluster = cluster, Cluster(query(overload, plan, **promise), tables)
         if before is not None:
@@ -121,7 +121,7 @@ def test_a_join_is_exact_again_once_no_row_that_was_cut_could_be_met() -> None:
     cluster, exact = Cluster(q, tables), bd.LocalJoin(query(None))
     since, lost = [], []
     quiet = [_quiet(1000 + 200 * n) for n in range(4)]
-    for batch in [*batches(tables, 15), *quiet]:
+    for batch in [*batches(tables, 10), *quiet]:
         cluster.reports.clear()
         found, wanted = bag(cluster.push(batch)), bag(exact.push(batch))
         assert not found - wanted
@@ -150,7 +150,7 @@ def test_oracle_stored_rows_keep_to_the_budget_over_all_buckets_with_intermediat
         tables = workload(2)
         asked = bd.Overload(**budget, window_split="best", intermediate_rows=windowed)
         cluster, found = Cluster(query(asked, on=on), tables), []
-        for batch in batches(tables, 15):
+        for batch in batches(tables, 10):
             found.append(cluster.push_twice(batch))
             seen = latest(cluster)
             streams = sum(s.live_rows for s in seen.streams.values())
