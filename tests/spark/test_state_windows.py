@@ -99,8 +99,16 @@ def test_oracle_other_windows_and_another_plan_after_a_restart(promise: dict[str
     tables = workload(3)
     if "arrival" in promise:
         tables["s0"] = tables["s0"].sort_by("k")
-    asked = [(40, LINEAR), (8, LINEAR), ({"(s0 s1)": 16}, LINEAR), (12, BUSHY), (None, BUSHY), (6, LINEAR)]
-    cluster, found = None, []
+    asked: list[tuple[Any, Any]] = [
+        (40, LINEAR),
+        (8, LINEAR),
+        ({"(s0 s1)": 16}, LINEAR),
+        (12, BUSHY),
+        (None, BUSHY),
+        (6, LINEAR),
+    ]
+    cluster: Cluster | None = None
+    found: list[pa.Table] = []
     for (rows, plan), batch in zip(asked, batches(tables, 10), strict=True):
         overload = bd.Overload(10**6, intermediate_rows=rows)
         before, cluster = cluster, Cluster(query(overload, plan, **promise), tables)
