@@ -26,6 +26,8 @@ import braided as bd
 from braided.engine.watermark import Clock
 from braided.policies.recorded import Decision
 from braided.query.layout import Layout, choose
+from braided.query.plan_tree import intermediates
+from braided.query.plan_tree import label as name_of
 from braided.spark import decisions, epochs, measures
 from braided.spark.bucket import Bucket
 from braided.spark.checkpoint import finishing_plan
@@ -110,7 +112,8 @@ class Simulator:
         self.late: Counter[tuple[str, Any]] = Counter()
         self.let_in: dict[str, set[int]] = {name: set() for name in schemas}  # where input is shed
         self.reports: dict[int, str] = {}  # of the latest attempt at each bucket
-        self.run = 0
+        self.leaves_out = False  # whether rows may have been left out because they were too old, or for room
+        self.run = self.clock_s = 0
         self.changed = True
         self._asked: tuple[Any, ...] = ()
 
@@ -124,6 +127,8 @@ class Simulator:
         With `auto` the layout stays as the checkpoint has it, and keys that have become hot are spread.
         """
         self.plan = plan = self._planned(query, buckets, layout, auto=auto)
+        room = query.overload is not None and query.overload.cuts_windows
+        self.leaves_out |= room or any(stream.freshness is not None for stream in query.streams)
         self._asked = query, buckets, layout, auto
         self.changed, self.decided = True, None
         self.run += 1
@@ -164,10 +169,9 @@ class Simulator:
                 self.decided = None
         states, out = self._attempt(tables, clock)
         for labels, other in lost:
-            if (
-                labels == self.plan.labels
-            ):  # rows that also went to an epoch that is gone had a part of budgets
+            if labels == self.plan.labels:  # else an epoch that is gone had a part of budgets
                 self._assert_same(other, out)
+        seen, self.clock_s = len(self.found), self.clock_s if beats_s is None else beats_s
         self._commit(states, out)
         self.changed = again  # the batch was planned before: the next one tells of it
         self.run += again
@@ -176,6 +180,8 @@ class Simulator:
             if self.calm or self.rng.random() < 0.7:  # else the next batch is planned before it is known
                 self._decide()
         self.definition.judge(self.plan.query, tables, clock)
+        for table in self.found[seen:]:
+            self._check_fresh(self.plan.query, table)
         live = (meta for label, meta in self.metas().items() if label in self.plan.labels)
         watermarks = {meta.watermark_us for meta in live}
         assert watermarks <= {self.definition.watermark}, "one watermark for all epochs"
@@ -308,14 +314,22 @@ class Simulator:
         """What is held keeps to the budget; rows that were let in are remembered."""
         assert self.plan is not None
         query, reports = self.plan.query, [self.reports[label] for label in self.plan.labels]
-        if overload.state_rows is not None and all(label in self.committed for label in self.plan.labels):
+        if all(label in self.committed for label in self.plan.labels):
             seen = measures.combined(query.names, query.tree, [measures.read(reports)])
-            assert sum(s.live_rows for s in seen.streams.values()) <= overload.state_rows
+            rows = sum(s.live_rows for s in seen.streams.values())
+            made = sum(i.live_rows for i in seen.intermediates.values())
+            assert overload.state_rows is None or rows + made <= overload.state_rows
+            assert overload.state_bytes is None or 64 * (rows + made) <= int(overload.state_bytes)
+            for node in intermediates(query.tree):
+                held, most = seen.intermediates[name_of(node)], overload.rows_of(node)
+                spread = max(most or 0, len(self.plan.labels))  # each bucket holds one
+                assert most is None or held.live_rows <= spread + held.entered_rows
         if overload.drops_input:
             self._note_let_in(tables, out)
             shared = [measures.read([self.reports[label]])[0][1].shared for label in self.ran]
-            rows = [dict(zip(query.names, of["entered"], strict=True)) for of in shared if of]
-            entered = sum(map(Counter, rows), Counter[str]())
+            entered = Counter[str]()
+            for of_bucket in filter(None, shared):
+                entered.update(dict(zip(query.names, of_bucket["entered"], strict=True)))
             assert self._copies() or overload.probes is None or entered.total() <= overload.probes
             self.entered.update(entered)
 
@@ -326,6 +340,29 @@ class Simulator:
         return len(grids) > 1 or any(
             g.hot_keys or g.sent(dict.fromkeys(self.schemas, 1.0)) > len(self.schemas) for g in grids
         )
+
+    def _check_fresh(self, query: bd.JoinQuery, table: pa.Table) -> None:
+        """No result of a batch has a row that is too old by its clock, or has too many newer ones."""
+        overload, newest = query.overload, [t for t in self.definition.newest.values() if t is not None]
+        if overload is None or not table.num_rows:
+            return
+        clock_us = self.clock_s * 1_000_000 if overload.clock == "wall" else max(newest)
+        for stream in query.streams:
+            times = table[f"{stream.name}_t"].cast(pa.int64()).to_pylist()
+            if stream.freshness_us is not None:
+                assert min(times) >= clock_us - stream.freshness_us, (stream.name, min(times), clock_us)
+            if stream.freshness_rows is not None:
+                self._check_newer(query, stream, table)
+
+    def _check_newer(self, query: bd.JoinQuery, stream: bd.Stream, table: pa.Table) -> None:
+        """No row has as many newer ones of its key as its bound says."""
+        accepted, columns = self.definition.accepted[stream.name], query.graph.columns(stream.name)
+        keys = list(zip(*(accepted[c] for c in columns), strict=True))
+        rows = Counter(zip(keys, accepted["t"], strict=True))
+        for place in set(map(accepted["id"].index, table[f"{stream.name}_id"].to_pylist())):
+            key, time = keys[place], accepted["t"][place]
+            newer = sum(n for (k, t), n in rows.items() if k == key and t > time)
+            assert newer < (stream.freshness_rows or 0), (stream.name, key, time, newer)
 
     def _note_let_in(self, tables: Tables, out: Made) -> None:
         """Which rows of a batch are stored, each in all of its cells, or have joined before they expired."""
@@ -340,7 +377,8 @@ class Simulator:
             here = stored[name].keys() & set(table["id"].to_pylist())
             joined = (i for made in out for i in made[f"{name}_id"].to_pylist())
             self.let_in[name] |= here.union(i for i in joined if i is not None)
-            if self.plan.resumed is None and not self.plan.grid.hot_keys:
+            cut = self.plan.query.overload is not None and self.plan.query.overload.cuts_windows
+            if self.plan.resumed is None and not self.plan.grid.hot_keys and not cut:
                 copies = self.plan.grid.copies(name)
                 purged = self.plan.query.promises and copies > 1  # by what each cell has
                 assert all(stored[name][i] == copies or (purged and stored[name][i] < copies) for i in here)
@@ -397,7 +435,10 @@ class Simulator:
                 assert late <= wanted["late_rows"] <= late + shed
                 if not self.plan.query.promises:
                     nulls = counts[name]["null_keys"] + counts[name]["null_times"]
-                    assert counts[name]["rows_in"] == nulls + late + shed + self.entered[name]
+                    known = nulls + late + shed + self.entered[name]
+                    assert known == counts[name]["rows_in"] or (
+                        self.leaves_out and known < counts[name]["rows_in"]
+                    )
                 wanted = Counter({c: n for c, n in wanted.items() if c != "late_rows"})
             assert +counts[name] == +wanted, (name, counts[name], wanted)
         results = sum(meta.numbers["results"] for meta in metas)

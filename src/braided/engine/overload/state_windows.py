@@ -54,6 +54,7 @@ class StateWindows:
         """Forget all but the newest rows of an intermediate."""
         if self._host.tree.counted is not None:
             self._host.tree.counted.forget_left(source, side, entirely=True)
+        side.forget(side.ended(self._host.settled_us), Reason.EXPIRE, entirely=True)
         cut = self._cuts.get(source.node, _LEAST)
         times, alive = side.columns.held("time"), self._alive(source, side)
         below = np.flatnonzero(alive & (times < cut[0]))
