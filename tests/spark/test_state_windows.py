@@ -85,7 +85,7 @@ def test_oracle_intermediates_hold_only_so_many_rows_over_all_buckets(rows: Any,
             held = rows_of(rebuilding)
             assert all(held[n] <= max(r, BUCKETS) for n, r in most.items())
         lost += lost_of(found, query(None, on=on), tables)
-        assert latest(rebuilding).exact_again is None or not lost
+        assert latest(keeping).exact_again is None or not lost
     assert lost > 0
 
 

@@ -224,7 +224,7 @@ class Rationing(Feature):
         names = {label(node): node for node in intermediates(self.host.query.tree)} if same_plan else {}
         self.lacking = {names[n]: until for n, until in saved["lacking"].items() if n in names}
         load_fields(self._freshening, Freshening.saved, saved["freshening"])
-        self.windows.load(saved["windows"] if same_plan else {})
+        self.left_out(self.windows.load(saved["windows"] if same_plan else {}))
 
     def statistics(self) -> RationingStatistics | None:
         """What is shown of it; None without a budget."""
