@@ -157,3 +157,17 @@ def test_models_that_cannot_be_meant_are_refused(change: dict[str, object], says
 def test_models_compare_by_value() -> None:
     assert figure_10() == figure_10()
     assert figure_10() != figure_4()
+
+
+def test_an_intermediate_without_a_window_above_one_with_is_never_endless() -> None:
+    """Only some have windows, a stream brings nothing, no age is known: a size was infinite, then nan."""
+    plan: Plan = (((("a", "b"), "c"), "d"), "e")
+    rates = {"a": 1.0, "b": 0.0, "c": 0.0, "d": 1.0, "e": 1.0}
+    caps: dict[Plan, float] = {("a", "b"): 2.0, ((("a", "b"), "c"), "d"): 1.0}
+    known: dict[Plan | HalfJoin, float] = dict.fromkeys(
+        (("a", "b"), (("a", "b"), "c"), ((("a", "b"), "c"), "d"), plan), 1.0
+    )
+    model = plan_model(plan, rates, sizes=dict.fromkeys("abcde", 1.0), selectivity=known, caps=caps)
+    assert model.sizes[("a", "b"), "c"] == 2.0  # a row a batch, for as long as rows stay in (a b)
+    assert all(map(math.isfinite, model.sizes.values()))
+    assert math.isfinite(predict(model, settle=True).output)

@@ -4,7 +4,8 @@ It packs, routes, keeps every bucket's state in versions, and commits batch by b
 killed at any call to the state store, repeated, raced (one attempt's output is paired with another's state)
 or lost with the whole batch, with the driver or without; workers lose their live engines, or find those of
 attempts that never counted; the query is restarted as it was, or with other windows, conditions, buckets,
-layouts, hot keys, plans, budgets and lateness. The recorded clock beats.
+layouts, hot keys, plans, budgets and lateness. The recorded clock beats. After batches it is decided how
+budgets are shared and which rows are dropped before they are sent, which holds from some later batch on.
 
 What comes out is compared with the definition (`definition`): every epoch's results over the rows that were
 accepted, and late rows, each once. What is stored at the end is compared with what must be.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +24,20 @@ import pyarrow.compute as pc
 
 import braided as bd
 from braided.engine.watermark import Clock
+from braided.policies.recorded import Decision
 from braided.query.layout import Layout, choose
-from braided.spark import epochs, measures
+from braided.query.plan_tree import intermediates
+from braided.query.plan_tree import label as name_of
+from braided.spark import decisions, epochs, measures
 from braided.spark.bucket import Bucket
 from braided.spark.checkpoint import finishing_plan
 from braided.spark.plan import LATE_COLUMN, JoinPlan
+from braided.spark.sources.decided import DECIDED, MARK
 from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import META, Meta
 from braided.spark.wire import blobs
+from braided.spark.wire.early import Read, Recorded
 from braided.spark.wire.labels import bucket_of
 from braided.spark.wire.pack import beat, pack
 from braided.spark.wire.packed import Packed, packed_rows
@@ -88,8 +94,17 @@ class Simulator:
         *,
         arena: str = "",
         calm: bool = False,
+        late: Literal["drop", "flag"] = "flag",
     ) -> None:
+        """With `late="drop"` rows may be dropped before they are sent, those of streams that can `read`."""
         self.rng, self.schemas, self.arena, self.calm = rng, schemas, arena, calm
+        self.late_rows: Literal["drop", "flag"] = late
+        self.reading = {name for name in schemas if late == "drop" and rng.random() < 0.9}
+        self.recorded = Recorded(-1, Decision())  # the heartbeat's offset
+        self.decided: Decision | None = None  # by this driver
+        self._cuts: dict[tuple[int, str], list[int]] = {}  # between a batch's tasks
+        self.entered: Counter[str] = Counter()  # rows that were let in
+        self.loses = 0.1  # of all attempts at a batch
         self.definition = Definition(schemas)
         self.committed: dict[int, Stored] = {}
         self.plan: JoinPlan | None = None
@@ -97,7 +112,8 @@ class Simulator:
         self.late: Counter[tuple[str, Any]] = Counter()
         self.let_in: dict[str, set[int]] = {name: set() for name in schemas}  # where input is shed
         self.reports: dict[int, str] = {}  # of the latest attempt at each bucket
-        self.run = 0
+        self.leaves_out = False  # whether rows may have been left out because they were too old, or for room
+        self.run = self.clock_s = 0
         self.changed = True
         self._asked: tuple[Any, ...] = ()
 
@@ -111,8 +127,10 @@ class Simulator:
         With `auto` the layout stays as the checkpoint has it, and keys that have become hot are spread.
         """
         self.plan = plan = self._planned(query, buckets, layout, auto=auto)
+        room = query.overload is not None and query.overload.cuts_windows
+        self.leaves_out |= room or any(stream.freshness is not None for stream in query.streams)
         self._asked = query, buckets, layout, auto
-        self.changed = True
+        self.changed, self.decided = True, None
         self.run += 1
         self.definition.started(query, plan.epoch.number, plan.epoch.since_us)
 
@@ -127,7 +145,7 @@ class Simulator:
     ) -> JoinPlan:
         schemas = tuple(self.schemas[name] for name in query.names)
         layout = layout or choose(query, buckets)
-        plan = JoinPlan(query, schemas, buckets, "flag", self.arena, layout=layout, checkpoint="here")
+        plan = JoinPlan(query, schemas, buckets, self.late_rows, self.arena, layout=layout, checkpoint="here")
         metas = self.metas()
         if not metas:
             return plan
@@ -140,22 +158,30 @@ class Simulator:
         """A micro-batch, perhaps with the recorded time: of whatever attempts there are, one counts."""
         assert self.plan is not None
         clock = None if beats_s is None else Clock(beats_s, self.run)
+        self._record()
         lost, again = [], False
-        while not self.calm and self.rng.random() < 0.1:  # all of it is lost, before it was committed
-            lost.append(self._attempt(tables, clock)[1])
+        while not self.calm and self.rng.random() < self.loses:  # all of it is lost, before it was committed
+            lost.append((self.plan.labels, self._attempt(tables, clock)[1]))
             if self.rng.random() < 0.3:  # and the driver with it; epochs may have passed since it started
                 query, buckets, layout, auto = self._asked
                 pending = epochs.fingerprint(self.plan)
                 self.plan, again = self._planned(query, buckets, layout, auto=auto, pending=pending), True
+                self.decided = None
         states, out = self._attempt(tables, clock)
-        for other in lost:
-            self._assert_same(other, out)
+        for labels, other in lost:
+            if labels == self.plan.labels:  # else an epoch that is gone had a part of budgets
+                self._assert_same(other, out)
+        seen, self.clock_s = len(self.found), self.clock_s if beats_s is None else beats_s
         self._commit(states, out)
         self.changed = again  # the batch was planned before: the next one tells of it
         self.run += again
         if self.plan.query.overload is not None:
             self._check_overload(self.plan.query.overload, tables, out)
+            if self.calm or self.rng.random() < 0.7:  # else the next batch is planned before it is known
+                self._decide()
         self.definition.judge(self.plan.query, tables, clock)
+        for table in self.found[seen:]:
+            self._check_fresh(self.plan.query, table)
         live = (meta for label, meta in self.metas().items() if label in self.plan.labels)
         watermarks = {meta.watermark_us for meta in live}
         assert watermarks <= {self.definition.watermark}, "one watermark for all epochs"
@@ -172,6 +198,24 @@ class Simulator:
         return tables
 
     # parts of the above
+
+    def _record(self) -> None:
+        """A batch is planned: what is decided is written down with it."""
+        decision = self.recorded.decision if self.decided is None else self.decided
+        self.changed |= decision != self.recorded.decision
+        self.recorded = Recorded(self.recorded.batch + 1, decision)
+        self.ran: set[int] = set()
+
+    def _decide(self) -> None:
+        """The driver sees what the buckets reported, and the batch's offset."""
+        assert self.plan is not None
+        if not decisions.decides(self.plan):
+            return
+        offset = {MARK: "planned", "beat": 0, DECIDED: self.recorded.decision.text()}
+        buckets = [self.reports[label] for label in sorted(self.ran)]
+        progress: dict[str, Any] = {"observedMetrics": {measures.OBSERVED: {"buckets": buckets}}}
+        progress |= {"sources": [{"endOffset": offset}]}
+        self.decided = decisions.news(self.plan, progress, self.decided) or self.decided
 
     def _attempt(self, tables: Tables, clock: Clock | None) -> tuple[dict[int, Stored], Made]:
         assert self.plan is not None
@@ -200,6 +244,7 @@ class Simulator:
             except Killed:
                 continue
             state.calls_left = None
+            self.ran.add(label)
             self.reports[label] = next(f.report for f in made if f.report is not None)
             return state, [blobs.decode(f.blob) for f in made if f.blob is not None]
 
@@ -208,6 +253,8 @@ class Simulator:
         parts: list[tuple[str, pa.Table]] = []
         for name, table in tables.items():
             cuts = sorted(self.rng.integers(0, table.num_rows + 1, int(self.rng.integers(0, 3))).tolist())
+            if self.recorded.decision.keep:  # what a task drops early depends on the rows that it has
+                cuts = self._cuts.setdefault((self.recorded.batch, name), cuts)
             bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
             parts += [(name, table.slice(low, high - low)) for low, high in bounds]
         assert self.plan is not None
@@ -225,11 +272,12 @@ class Simulator:
         assert self.plan is not None
         plan, names = self.plan, self.plan.query.names
         sent: list[Iterator[pa.RecordBatch]] = [
-            pack(plan, names.index(name), iter(part.to_batches())) for name, part in parts
+            pack(plan, names.index(name), iter(part.to_batches()), self._reader(name)) for name, part in parts
         ]
         if self.changed or clock is not None:
             seconds, run = (0, 0) if clock is None else (int(clock.seconds), clock.run)
-            beats = pa.record_batch({"beat": [seconds], "run": [run], "changed": [self.changed]})
+            told = {"changed": [self.changed], "decided": [self.recorded.decision.text()]}
+            beats = pa.record_batch({"beat": [seconds], "run": [run], **told})
             sent.append(beat(plan, iter([beats])))
         by_label: dict[int, list[Packed]] = {}
         for number, part in enumerate(sent):
@@ -237,12 +285,18 @@ class Simulator:
                 by_label.setdefault(row.bucket, []).append(row._replace(part=number))
         return by_label
 
+    def _reader(self, name: str) -> Read | None:
+        return (lambda: self.recorded) if name in self.reading else None
+
     def _commit(self, states: dict[int, Stored], out: Made) -> None:
         assert self.plan is not None
         self.committed = states
         if not out:
             return
         table = pa.Table.from_batches(out, self.plan.schema)
+        if self.late_rows == "drop":
+            self.found.append(table)
+            return
         flagged = pc.is_valid(table[LATE_COLUMN])
         self.found.append(table.filter(pc.invert(flagged)).drop_columns([LATE_COLUMN]))
         for row in table.filter(flagged).to_pylist():
@@ -260,11 +314,55 @@ class Simulator:
         """What is held keeps to the budget; rows that were let in are remembered."""
         assert self.plan is not None
         query, reports = self.plan.query, [self.reports[label] for label in self.plan.labels]
-        if overload.state_rows is not None and all(label in self.committed for label in self.plan.labels):
+        if all(label in self.committed for label in self.plan.labels):
             seen = measures.combined(query.names, query.tree, [measures.read(reports)])
-            assert sum(s.live_rows for s in seen.streams.values()) <= overload.state_rows
+            rows = sum(s.live_rows for s in seen.streams.values())
+            made = sum(i.live_rows for i in seen.intermediates.values())
+            assert overload.state_rows is None or rows + made <= overload.state_rows
+            assert overload.state_bytes is None or 64 * (rows + made) <= int(overload.state_bytes)
+            for node in intermediates(query.tree):
+                held, most = seen.intermediates[name_of(node)], overload.rows_of(node)
+                spread = max(most or 0, len(self.plan.labels))  # each bucket holds one
+                assert most is None or held.live_rows <= spread + held.entered_rows
         if overload.drops_input:
             self._note_let_in(tables, out)
+            shared = [measures.read([self.reports[label]])[0][1].shared for label in self.ran]
+            entered = Counter[str]()
+            for of_bucket in filter(None, shared):
+                entered.update(dict(zip(query.names, of_bucket["entered"], strict=True)))
+            assert self._copies() or overload.probes is None or entered.total() <= overload.probes
+            self.entered.update(entered)
+
+    def _copies(self) -> bool:
+        """Whether a row may go to several buckets: then it is let in by all, by its lot alone."""
+        assert self.plan is not None
+        grids = [live.grid for live in self.plan.live]
+        return len(grids) > 1 or any(
+            g.hot_keys or g.sent(dict.fromkeys(self.schemas, 1.0)) > len(self.schemas) for g in grids
+        )
+
+    def _check_fresh(self, query: bd.JoinQuery, table: pa.Table) -> None:
+        """No result of a batch has a row that is too old by its clock, or has too many newer ones."""
+        overload, newest = query.overload, [t for t in self.definition.newest.values() if t is not None]
+        if overload is None or not table.num_rows:
+            return
+        clock_us = self.clock_s * 1_000_000 if overload.clock == "wall" else max(newest)
+        for stream in (s for s in query.streams if s.freshness is not None):
+            times = table[f"{stream.name}_t"].cast(pa.int64()).to_pylist()
+            if stream.freshness_us is not None:
+                assert min(times) >= clock_us - stream.freshness_us, (stream.name, min(times), clock_us)
+            if stream.freshness_rows is not None:
+                self._check_newer(query, stream, table)
+
+    def _check_newer(self, query: bd.JoinQuery, stream: bd.Stream, table: pa.Table) -> None:
+        """No row has as many newer ones of its key as its bound says."""
+        accepted, columns = self.definition.accepted[stream.name], query.graph.columns(stream.name)
+        keys = list(zip(*(accepted[c] for c in columns), strict=True))
+        rows = Counter(zip(keys, accepted["t"], strict=True))
+        for place in set(map(accepted["id"].index, table[f"{stream.name}_id"].to_pylist())):
+            key, time = keys[place], accepted["t"][place]
+            newer = sum(n for (k, t), n in rows.items() if k == key and t > time)
+            assert newer < (stream.freshness_rows or 0), (stream.name, key, time, newer)
 
     def _note_let_in(self, tables: Tables, out: Made) -> None:
         """Which rows of a batch are stored, each in all of its cells, or have joined before they expired."""
@@ -279,7 +377,8 @@ class Simulator:
             here = stored[name].keys() & set(table["id"].to_pylist())
             joined = (i for made in out for i in made[f"{name}_id"].to_pylist())
             self.let_in[name] |= here.union(i for i in joined if i is not None)
-            if self.plan.resumed is None and not self.plan.grid.hot_keys:
+            cut = self.plan.query.overload is not None and self.plan.query.overload.cuts_windows
+            if self.plan.resumed is None and not self.plan.grid.hot_keys and not cut:
                 copies = self.plan.grid.copies(name)
                 purged = self.plan.query.promises and copies > 1  # by what each cell has
                 assert all(stored[name][i] == copies or (purged and stored[name][i] < copies) for i in here)
@@ -308,7 +407,7 @@ class Simulator:
                 f"missing {missing.total()}, doubled or wrong {wrong.total()} of {wanted.total()}: "
                 f"{list(missing)[:2]} {list(wrong)[:2]}"
             )
-        wanted_late = self.definition.late
+        wanted_late = self.definition.late if self.late_rows == "flag" else Counter()
         assert self.late == wanted_late, (self.late - wanted_late, wanted_late - self.late)
         self._check_counts()
 
@@ -333,9 +432,22 @@ class Simulator:
             for name, of_stream in meta.numbers["streams"].items():
                 counts[name].update({c: of_stream["counters"].get(c, 0) for c in COUNTED})
         for name, wanted in self.definition.counts.items():
+            if self.late_rows == "drop":  # of rows that were dropped early nobody knows which are late
+                late, shed = counts[name].pop("late_rows"), self._shed(metas, name)
+                assert late <= wanted["late_rows"] <= late + shed
+                if not self.plan.query.promises:
+                    nulls = counts[name]["null_keys"] + counts[name]["null_times"]
+                    known = nulls + late + shed + self.entered[name]
+                    assert known == counts[name]["rows_in"] or (
+                        self.leaves_out and known < counts[name]["rows_in"]
+                    )
+                wanted = Counter({c: n for c, n in wanted.items() if c != "late_rows"})
             assert +counts[name] == +wanted, (name, counts[name], wanted)
         results = sum(meta.numbers["results"] for meta in metas)
         assert results == sum(table.num_rows for table in self.found)
+
+    def _shed(self, metas: Sequence[Meta], name: str) -> int:
+        return sum(meta.numbers["streams"][name]["counters"].get("shed_rows", 0) for meta in metas)
 
     def held(self) -> dict[tuple[int, str], int]:
         """How many rows are stored, by bucket and stream or intermediate."""

@@ -6,7 +6,7 @@ Every choice is one that the product allows; what it refuses is not drawn. Strea
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,8 @@ import pyarrow as pa
 import braided as bd
 from braided.engine.operators.layout import key_format_of
 from braided.query.layout import HotKey, Layout, choose, dimensions_of
+from braided.query.overload import InputAllocation, ProbeAllocation, WindowSplit
+from braided.query.plan_tree import Plan, intermediates, label
 from braided.spark.plan import JoinPlan
 from braided.testing.samples.plans import random_plan
 from tests.spark.definition import WHERE
@@ -31,18 +33,23 @@ GRAPHS: list[Any] = [
 UPWARD = ("unique", "punctuated", "range", "ordered", "clustered", "unique-punctuated", "any")
 DOWNWARD = ("unique", "punctuated", "descending", "clustered", "unique-punctuated", "any")
 MOST_ROWS = {2: 9, 3: 8, 4: 6, 5: 4, 6: 4}  # of a stream in a batch
-PROBES: tuple[Any, ...] = ("jaqpot", "greedy-path", "dp-knapsack", "best-halfjoin", "equal-best")
-SHARES: tuple[Any, ...] = ("equal", "proportional", "inverse", "random")
-SPLITS: tuple[Any, ...] = ("max-slow", "max-fast", "proportional", "inverse", "equal")
+PROBES: tuple[Any, ...] = (None, *get_args(ProbeAllocation))
+SHARES: tuple[Any, ...] = (None, *get_args(InputAllocation))
+SPLITS: tuple[Any, ...] = get_args(WindowSplit)
 
 
 class Story:
     """One history's choices; what never changes is chosen at once."""
 
     def __init__(
-        self, rng: np.random.Generator, windows: str | None = None, *, optional: bool = False
+        self,
+        rng: np.random.Generator,
+        windows: str | None = None,
+        budget: str | None = None,
+        *,
+        optional: bool = False,
     ) -> None:
-        """With `optional` some streams are optional, if the graph allows it."""
+        """With a `budget` of this kind, which is short and does not change; with `optional` streams."""
         self.rng = rng
         self.graph: Any = ONE_KEY if rng.random() < 0.6 else GRAPHS[int(rng.integers(len(GRAPHS)))]
         self.names = [f"s{i}" for i in range(self._streams())]
@@ -52,13 +59,19 @@ class Story:
         if self.windows != "time":
             self.names = self.names[:3] if self.graph == ONE_KEY else self.names
         self.within = self.windows in ("mixed", "count") and rng.random() < 0.6  # so that all is bounded
-        self.budget = self._budget()
-        self.ample = self.budget.startswith("overload") and rng.random() < 0.4
+        self.budget, self.short = budget or self._budget(), budget is not None
         self.kinds = ["inner"] * len(self.names)
-        if optional or rng.random() < 0.25:
+        if (optional or rng.random() < 0.25) and not self.short:
             self._with_optional_streams()
+        self.ample = self.budget.startswith("overload") and rng.random() < 0.4 and not self.short
+        self.early = self.budget == "overload-input" and (self.short or rng.random() < 0.6)  # is dropped
+        self.fixed: bd.Overload | None = None
         self.idles = rng.random() < 0.25
-        self.beats = self.idles or self.budget == "defer" or rng.random() < 0.1
+        lossy = self.budget.startswith("overload") and not self.ample and not self.optional
+        self.ages = str(rng.choice(["", "event", "wall"])) if lossy else ""  # by which clock rows are too old
+        self.beats = self.idles or self.budget == "defer" or self.ages == "wall" or rng.random() < 0.1
+        aged = [n for n in range(len(self.names)) if self.ages and rng.random() < 0.7]
+        self.fresh = {self.names[n]: self._fresh(n) for n in aged}  # a checkpoint's are always the same
         self.promises = ["any"] * len(self.names)
         self.downward = rng.random() < 0.3
         if (
@@ -152,14 +165,16 @@ class Story:
                 interval="1 millisecond", flush=self.flush,
                 owed_within="20 milliseconds" if defer and rng.random() < 0.4 else None,
             )  # fmt: skip
-        elif self.budget:
-            overload = self.overload()
+        plan = self.plan()
+        if self.budget.startswith("overload"):
+            overload = self.fixed or self.overload(plan)
+            self.fixed = overload if self.short else None
         return bd.JoinQuery(
             [self.stream(i, name) for i, name in enumerate(self.names)],
             None if isinstance(self.graph, str) else self.graph,
             within=self.bounds(),
             where=str(rng.choice(list(WHERE))) if self.graph == NO_KEY or rng.random() < 0.2 else None,
-            plan=self.plan(),
+            plan=plan,
             tuning=self.tuning,
             memory=memory,
             overload=overload,
@@ -179,8 +194,18 @@ class Story:
             lateness=f"{rng.choice([0, 5, 15])} us", unique=kind.startswith("unique"), arrival=arrival,
             punctuation="p" if kind.endswith("punctuated") else punctuation,
             idle_after=f"{rng.choice([2, 5])} seconds" if self.idles and rng.random() < 0.6 else None,
+            freshness=self.fresh.get(name),
             how=self.kinds[number],
         )  # fmt: skip
+
+    def _fresh(self, number: int) -> Any:
+        """How old rows may be; by the wall clock they are too old from some second on, one by one."""
+        rng = self.rng
+        if self.windows == "count" and number in (0, 2):
+            return int(rng.choice([4, 6, 9]))
+        if self.ages == "event":
+            return f"{rng.choice([20, 25, 40])} us"
+        return f"{(1000 + int(rng.choice([0, 5, 20, 60]))) * 1_000_000 - int(rng.integers(0, 100))} us"
 
     def bounds(self) -> Any:
         rng = self.rng
@@ -197,36 +222,62 @@ class Story:
             return random_plan(self.rng, len(self.names), width=int(self.rng.choice([2, 2, 3])))
         return str(self.rng.choice(["mjoin", "linear"]))
 
-    def overload(self) -> bd.Overload:
-        """A budget; if it is ample it is never short."""
-        rng, counts = self.rng, self.windows == "count"
-        probes = 10**6 if self.ample else int(rng.choice([3, 9, 20]))
-        rows = (
-            None
-            if counts or self.optional or rng.random() < 0.6
-            else 10**6
-            if self.ample
-            else int(rng.choice([8, 40]))
-        )
-        split: Any = str(rng.choice(SPLITS))
+    def overload(self, plan: Any) -> bd.Overload:
+        """Budgets; if they are ample they are never short."""
+        rng, counts, size = self.rng, self.windows == "count", self._size
+        budget: dict[str, Any] = {"probes": size(3, 9, 20)}
+        if not counts and not self.optional and rng.random() < 0.4:
+            budget |= {"state_rows": size(8, 40)} if rng.random() < 0.7 else {"state_bytes": size(4096, 9000)}
+        clock: Any = self.ages or "event"
+        moves: dict[str, Any] = {"epsilon": float(rng.choice([0.01, 0.08])), "p": 0.05}
+        moves |= {
+            "averaging": int(rng.choice([1, 8])),
+            "window_split": str(rng.choice(SPLITS)),
+            "clock": clock,
+        }
         if self.budget == "overload-input":
-            share: Any = str(rng.choice(SHARES))
-            return bd.Overload(probes, shed="input", allocation=share, window_split=split)
-        allocation: Any = str(rng.choice(PROBES))
-        return bd.Overload(probes, allocation=allocation, state_rows=rows, window_split=split)
+            by_window = self.windows == "time" or len(budget) > 1
+            known = [a for a in SHARES if by_window or not str(a).startswith("window")]
+            return bd.Overload(shed="input", allocation=known[rng.integers(len(known))], **budget, **moves)
+        if rng.random() < 0.5 and not self.short:
+            budget |= {"intermediate_rows": self.intermediate_rows(plan)}
+        weights = {n: float(rng.choice([1, 3])) for n in self.names if rng.random() < 0.5} or None
+        return bd.Overload(
+            allocation=PROBES[rng.integers(len(PROBES))],
+            weights=weights if rng.random() < 0.5 else None,
+            **budget,
+            **moves,
+        )
+
+    def intermediate_rows(self, plan: Any) -> Any:
+        """How many rows intermediates hold: one number, or by node; None if the plan has none."""
+        nodes = intermediates(self.tree(plan))
+        if not nodes or self.rng.random() < 0.6:
+            return self._size(2, 8, 30) if nodes else None
+        return {label(node): self._size(2, 8, 30) for node in nodes if self.rng.random() < 0.7} or None
+
+    def tree(self, plan: Any) -> Plan:
+        on = None if isinstance(self.graph, str) else self.graph
+        key = "k" if self.graph == ONE_KEY else None
+        kinds = zip(self.names, self.kinds, strict=True)
+        streams = [bd.Stream(name, key, time="t", how=how) for name, how in kinds]
+        return bd.JoinQuery(streams, on, plan=plan, where=next(iter(WHERE))).tree
+
+    def _size(self, *few: int) -> int:
+        return 10**6 if self.ample else int(self.rng.choice(few))
 
     def changed(self, query: bd.JoinQuery) -> bd.JoinQuery:
         """The query as it may be after a restart."""
         rng, other = self.rng, self.query()
-        plan = query.plan if self.budget in ("memory", "defer") else other.plan  # what is on disk pins it
+        if self.budget in ("memory", "defer"):  # what is on disk pins it
+            other = dataclasses.replace(other, plan=query.plan)
         if not self.bounded or rng.random() < 0.3:  # without an epoch
             pairs = zip(other.streams, query.streams, strict=True)
             streams = [dataclasses.replace(stream, window=old.window) for stream, old in pairs]
-            return dataclasses.replace(
-                other, streams=streams, within=query.within, where=query.where, plan=plan
-            )
+            return dataclasses.replace(other, streams=streams, within=query.within, where=query.where)
         if rng.random() < 0.6:
-            return dataclasses.replace(other, plan=query.plan)
+            overload = query.overload and (self.fixed or self.overload(query.plan))
+            return dataclasses.replace(other, plan=query.plan, overload=overload)
         return query
 
     def layout(self, query: bd.JoinQuery, schemas: dict[str, pa.Schema]) -> Layout:
@@ -268,7 +319,8 @@ class Story:
     def table(self, name: str, now: int) -> pa.Table:
         rng, kind = self.rng, self.promises[self.names.index(name)]
         open_keys = [k for k in range(self.base, self.base + 4) if self._may_come(name, k)]
-        rows = int(rng.integers(0, MOST_ROWS[len(self.names)])) if open_keys else 0
+        most = MOST_ROWS[len(self.names)] * (4 if self.early else 1)
+        rows = int(rng.integers(most // 2 if self.short else 0, most)) if open_keys else 0
         unique = kind.startswith("unique")
         chosen: list[int] = []
         if rows:

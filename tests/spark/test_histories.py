@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,18 @@ class History:
     """A random history, told and checked."""
 
     def __init__(
-        self, seed: int, arena: str = "", windows: str | None = None, *, optional: bool = False
+        self,
+        seed: int,
+        arena: str = "",
+        windows: str | None = None,
+        budget: str | None = None,
+        *,
+        optional: bool = False,
     ) -> None:
         self.rng = rng = np.random.default_rng(seed)
-        self.story = Story(rng, windows, optional=optional)
-        self.simulator = Simulator(rng, self.story.schemas, arena=arena)
+        self.story = Story(rng, windows, budget, optional=optional)
+        late: Literal["drop", "flag"] = "drop" if self.story.early else "flag"
+        self.simulator = Simulator(rng, self.story.schemas, arena=arena, late=late)
         self.query = self.story.query()
         self.layout: Layout = self.story.layout(self.query, self.story.schemas)
         self.now, self.clock_s = 20, 1000
@@ -95,7 +103,7 @@ class History:
         """Rows from much later; then what is stored is what a query holds that never knew others."""
         story, simulator = self.story, self.simulator
         compared = exact and (story.promising or self.rng.random() < 0.3)
-        control = Simulator(self.rng, simulator.schemas, calm=True)
+        control = Simulator(self.rng, simulator.schemas, calm=True, late=simulator.late_rows)
         rounds = {"": 2, "defer": 5}.get(story.budget, 3)
         for _ in range(rounds):
             self.start()
@@ -159,6 +167,15 @@ def test_oracle_histories_of_optional_streams(
     History(seed, "app" if seed % 4 == 0 else "", optional=True).tell()
 
 
+@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("budget", ["overload", "overload-input"])
+def test_oracle_histories_of_decisions(budget: str, seed: int) -> None:
+    """Budgets are short, and batches are often lost: what was decided stays so for all attempts."""
+    history = History(seed, windows="time", budget=budget)
+    history.simulator.loses = 0.5
+    history.tell()
+
+
 @pytest.mark.parametrize("seed", seeds(40))
 def test_oracle_the_definition_of_histories_is_the_plain_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -169,5 +186,5 @@ def test_oracle_the_definition_of_histories_is_the_plain_one(seed: int) -> None:
     definition.judge(query, tables, None)
     definition.watermark = LATER_US
     plain = expected(query, tables)
-    numbers = [plain[f"{name}_id"].to_pylist() for name in story.names]
-    assert definition.results() == Counter(zip(*numbers, strict=True))
+    numbers = [plain[f"{name}_id"].to_pylist() for name in query.shown]
+    assert definition.results(ended=True) == Counter(zip(*numbers, strict=True))

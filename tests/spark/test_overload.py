@@ -75,6 +75,20 @@ def test_shares_of_all_buckets_are_the_budget() -> None:
     assert BUCKETS > 3
 
 
+@pytest.mark.parametrize("keys", ["none", "several"])
+def test_a_budget_that_is_not_exceeded_lets_in_all_rows_in_a_grid_too(keys: str) -> None:
+    """A stream whose window is zero has no part of a budget by windows, but there is enough for all."""
+    overload = bd.Overload(1000, shed="input", allocation="window-proportional")
+    on, where = (None, "s0.n <= s1.n") if keys == "none" else ([("s0.k", "s1.k"), ("s0.n", "s1.n")], None)
+    windows = {"s0": "9 us", "s1": "0 us"}
+    streams = [bd.Stream(n, time="t", window=w, lateness="1 hour") for n, w in windows.items()]
+    q = bd.JoinQuery(streams, on, where=where, overload=overload)
+    tables = random_tables(1, NAMES, rows=40, nulls=False, span_us=30)
+    cluster = Cluster(q, tables)
+    assert_same_bag(cluster.push(tables), expected(q, tables))
+    assert cluster.seen().streams["s1"].shed_rows == 0
+
+
 def test_the_index_is_kept_between_batches_and_reported() -> None:
     rng = np.random.default_rng(1)
     q = bd.JoinQuery(

@@ -3,7 +3,8 @@
     python -m braided_benchmarks.shedding --rows 400000
 
 All rows are let in, or a tenth of them: dropped by the buckets, which know how many there are, or before the
-shuffle, by what was decided after the batch before. Times are medians of all batches but the first four.
+shuffle, by what was decided after the batch before. Times are medians of all batches with all
+rows but the first four.
 """
 
 from __future__ import annotations
@@ -75,17 +76,25 @@ def main() -> None:
         for batch in range(given.batches):
             tables = {n: table(rng, given.rows, batch) for n in NAMES}
             for way in WAYS:
-                for stream, rows in tables.items():
-                    add_file(folder / way / stream, batch, rows)
+                _come(folder / way, tables, batch)
                 running[way].processAllAvailable()
-        _report(running)
+        _report(running, len(NAMES) * given.rows)
         for streaming in running.values():
             streaming.stop()
         spark.stop()
 
 
-def _report(running: dict[str, StreamingQuery]) -> None:
-    seconds = {way: _seconds(streaming) for way, streaming in running.items()}
+def _come(folder: Path, tables: dict[str, pa.Table], batch: int) -> None:
+    """All files appear at once: one that Spark sees before the others would be a batch of its own."""
+    for name, rows in tables.items():
+        add_file(folder / f"{name}-to-come", batch, rows)
+    for name in tables:
+        for path in (folder / f"{name}-to-come").glob("*.parquet"):
+            path.rename(folder / name / path.name)
+
+
+def _report(running: dict[str, StreamingQuery], rows: int) -> None:
+    seconds = {way: _seconds(streaming, rows) for way, streaming in running.items()}
     for way, streaming in running.items():
         seen = bd.spark.metrics(streaming)
         shed = sum(s.shed_rows for s in seen.streams.values()) / sum(s.rows_in for s in seen.streams.values())
@@ -94,8 +103,10 @@ def _report(running: dict[str, StreamingQuery]) -> None:
               f"{seen.results:,} results", flush=True)  # fmt: skip
 
 
-def _seconds(streaming: StreamingQuery) -> float:
-    progress: list[dict[str, Any]] = [json.loads(p.json) for p in streaming.recentProgress if p.numInputRows]
+def _seconds(streaming: StreamingQuery, rows: int) -> float:
+    """The median of the batches that had all rows."""
+    reports = [p.json for p in streaming.recentProgress if p.numInputRows >= rows]
+    progress: list[dict[str, Any]] = list(map(json.loads, reports))
     return float(statistics.median(p["durationMs"]["triggerExecution"] / 1e3 for p in progress[_WARM:]))
 
 

@@ -76,7 +76,8 @@ class Engine:
         of a batch that is spread over several, of which `cores` run at a time; `clock` is when it came.
         """
         self.watch, self.core.clock = Stopwatch(), clock
-        self.core.read_us = self.core.wall_us or time.time_ns() // 1000
+        wall_us = self.core.wall_us
+        self.core.read_us = time.time_ns() // 1000 if wall_us is None else wall_us
         with self.watch.on("accept"):
             parts = {name: self.read(name, data) for name, data in batch.items()}
             self._undoing = self.core.remember()

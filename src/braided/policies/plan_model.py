@@ -286,11 +286,18 @@ def _states(
             most = float(capped.caps[node])
             sizes[node] = min(most, total) if math.isfinite(lifetimes[node]) else most
         else:
-            lifetimes[node] = _ratio(1.0, math.fsum(_ratio(1.0, lifetimes[child]) for child in node))
+            lifetimes[node] = _shared([lifetimes[child] for child in node])
+            if math.isinf(lifetimes[node]) and arrivals[node]:  # of children it is known how long rows stay
+                lifetimes[node] = _shared([_ratio(sizes[child], arrivals[child]) for child in node])
             sizes[node] = arrivals[node] * lifetimes[node] if arrivals[node] else 0.0
         capped.learn(node, lifetimes[node])
         capped.entered(node, sizes[node], arrivals[node])
     return sizes, lifetimes
+
+
+def _shared(lifetimes: Sequence[float]) -> float:
+    """How long rows live that go with the first of their components."""
+    return _ratio(1.0, math.fsum(_ratio(1.0, lifetime) for lifetime in lifetimes))
 
 
 def _ratio(numerator: float, denominator: float) -> float:

@@ -10,7 +10,6 @@ asked here, a refused start leaves the checkpoint untouched whatever was changed
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import tempfile
@@ -31,7 +30,7 @@ from braided.query.errors import InvalidType, InvalidValue
 from braided.spark.bucket import Bucket
 from braided.spark.epochs import check_planned, explained, far_ahead, resume, until_us
 from braided.spark.plan import JoinPlan, Resumed
-from braided.spark.sources.decided import MARK
+from braided.spark.sources.decided import MARK, beat_in
 from braided.spark.storage.bucket_state import check_same_query
 from braided.spark.storage.cold import cold_pieces
 from braided.spark.storage.store import META, Meta
@@ -187,12 +186,7 @@ def _history(spark: SparkSession, checkpoint: str) -> tuple[bool, str | None]:
 
 def planned_by(offsets: bytes) -> str:
     """What a batch was planned by, as the recorded clock's offset in Spark's log says."""
-    for line in offsets.decode().splitlines():
-        with contextlib.suppress(ValueError):
-            offset = json.loads(line)
-            if isinstance(offset, dict) and MARK in offset:
-                return str(offset[MARK])
-    return ""
+    return str(beat_in(offsets.decode()).get(MARK, ""))
 
 
 def finish(checkpoint: str, *, spark: SparkSession | None = None) -> DataFrame:

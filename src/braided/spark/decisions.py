@@ -8,12 +8,15 @@ So an attempt that is repeated, and a restart, read the same decision. What is d
 sent, and how many rows all let in where several get the same one.
 
 Only batches with rows are decided by, and small changes are none: else an idle join would not come to rest.
+What is recorded already is known by the batch's own offset, so nothing old stays after a restart.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import logging
 import os
 import tempfile
 import threading
@@ -26,11 +29,14 @@ from urllib.parse import unquote, urlparse
 from pyspark.sql import SparkSession
 
 from braided.engine.intake import Arrival
-from braided.policies.recorded import Curve, Rows, keep, moved, parts
+from braided.policies.recorded import Curve, Decision, Keep, Rows, keep, moved, parts
 from braided.policies.statistics import Statistics
 from braided.spark import measures
 from braided.spark.plan import JoinPlan
+from braided.spark.sources.decided import DECIDED, beat_in
+from braided.spark.wire.early import budget_of
 
+_log = logging.getLogger("braided")
 _LOOK_EVERY_S = 0.1
 _MOST_BUCKETS = 256  # of which each is told its part
 
@@ -40,7 +46,7 @@ def decides(plan: JoinPlan) -> bool:
     overload = plan.query.overload
     if overload is None or len(plan.stages()) > 1:
         return False
-    return overload.drops_input or (overload.rations and 1 < len(plan.labels) <= _MOST_BUCKETS)
+    return overload.drops_input or (overload.rations and 1 < plan.part(0).total <= _MOST_BUCKETS)
 
 
 def said(
@@ -53,31 +59,59 @@ def said(
     """What a bucket says of a batch, to be decided by."""
     if not decides(plan) or seen.rationing is None:
         return {}
-    label = plan.labels[number] if plan.epoch.number == plan.live[0].epoch.number else -1
+    if not _drops(plan):
+        curve = [[round(x, 1), round(y, 2)] for x, y in seen.rationing.curve]
+        return {"label": plan.labels[number], "curve": curve}
     entered = [0 if a is None else a.own_rows for a in arrivals]
-    curve = [[round(x, 1), round(y, 2)] for x, y in seen.rationing.curve]
-    rows = seen.rationing.rows_of_all if any(plan.grid.copies(n) > 1 for n in plan.query.names) else None
-    return {"label": label, "curve": curve, "sent": sent, "entered": entered, "rows": rows}
+    shed = [0 if a is None else a.shed_rows for a in arrivals]
+    return {"sent": sent, "entered": entered, "shed": shed, "rows": seen.rationing.rows_of_all}
 
 
-def decided(plan: JoinPlan, reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def decided(plan: JoinPlan, reports: Sequence[Mapping[str, Any]]) -> Decision:
     """What is decided by what the buckets said of a batch."""
-    decision: dict[str, Any] = {}
-    if _drops(plan):
-        entered = [sum(column) for column in zip(*(r["entered"] for r in reports), strict=True)]
-        sent = reports[0]["sent"]
-        for name, (came, went, tasks), into in zip(plan.query.names, sent, entered, strict=True):
-            if (kept := keep(Rows(came, went, into, tasks))) is not None:
-                decision.setdefault("keep", {})[name] = [kept.share, kept.rows]
-        rows = sorted(r["rows"] for r in reports if r["rows"] is not None)
-        if rows:
-            decision["rows"] = rows[len(rows) // 2]
-        return decision
+    of = budget_of(plan.query.overload)
+    if not _drops(plan):
+        return Decision(of, parts=_parts(plan, reports))
+    most = sorted(r["rows"] for r in reports if r["rows"] is not None)
+    rows = most[len(most) // 2] if most else None
+    copied = any(live.grid.copies(name) > 1 for live in plan.live for name in plan.query.names)
+    timed = plan.query.overload is not None and plan.query.overload.target_batch is not None
+    return Decision(of, keep=_keep(plan, reports, rows), rows=rows if copied and timed else None)
+
+
+def _parts(plan: JoinPlan, reports: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """Each bucket's part of the probes; one that has no rows, so nothing to expect, gets the average."""
     curves = {r["label"]: Curve(tuple(map(tuple, r["curve"]))) for r in reports if r["curve"]}
-    if len(curves) > 1:
-        budget = sum(curve.points[1][0] for curve in curves.values())
-        decision["parts"] = {str(label): part for label, part in parts(curves, budget).items()}
-    return decision
+    if len(curves) < 2:
+        return {}
+    average = 1 / len(plan.labels)
+    known = parts(curves, sum(curve.points[1][0] for curve in curves.values()))
+    return {n: known[n] * average * len(curves) if n in known else average for n in plan.labels if known}
+
+
+def _keep(plan: JoinPlan, reports: Sequence[Mapping[str, Any]], most: int | None) -> dict[str, Keep]:
+    """What tasks send of the streams of which they do not send all, if `most` rows are let in."""
+    shed = [sum(of_stream) for of_stream in zip(*(r["shed"] for r in reports), strict=True)]
+    left = 0 if most is None else max(0, most - sum(sum(r["entered"]) for r in reports))
+    kept = {}
+    for name, (came, went, tasks), dropped in zip(plan.query.names, reports[0]["sent"], shed, strict=True):
+        in_buckets = max(0, dropped - (came - went))  # the rest was dropped early, and is counted by one
+        if (found := keep(Rows(came, went, in_buckets, tasks), left)) is not None:
+            kept[name] = found
+    return kept
+
+
+def news(plan: JoinPlan, progress: Mapping[str, Any], last: Decision | None) -> Decision | None:
+    """What is decided by a batch's progress, if it had rows, and that moves what was decided before.
+
+    That is what this process has decided `last`, or what the batch's own offset says.
+    """
+    loads = [load for _, load in measures.read(progress["observedMetrics"][measures.OBSERVED]["buckets"])]
+    told = [load.shared for load in loads if load.shared]
+    if not told or not any(load.rows for load in loads):
+        return None
+    now = decided(plan, told)
+    return now if moved(last or recorded_in(progress), now) else None
 
 
 def offsets_of(plan: JoinPlan, checkpoint: str | None) -> str | None:
@@ -92,55 +126,81 @@ def offsets_of(plan: JoinPlan, checkpoint: str | None) -> str | None:
 
 def decide_for(plan: JoinPlan, spark: SparkSession) -> Path | None:
     """From now on, leave what is decided for a join in a file; None if nothing is."""
-    if not decides(plan):
-        return None
-    path = Path(tempfile.mkdtemp(prefix="braided-decided-")) / "decided.json"
-    threading.Thread(target=_watch, args=(plan, spark, path), name="braided-decisions", daemon=True).start()
-    return path
+    return _watch_of(spark).add(plan) if decides(plan) else None
 
 
 def _drops(plan: JoinPlan) -> bool:
     return plan.query.overload is not None and plan.query.overload.drops_input
 
 
-def _watch(plan: JoinPlan, spark: SparkSession, path: Path) -> None:
-    """Decide after every batch, until the query has ended or the application has."""
-    run, last = None, -1
-    decision: dict[str, Any] = {}
-    with contextlib.suppress(Exception):  # the application has ended
-        while True:
-            running = {str(q.runId): q for q in spark.streams.active}
-            if run is not None and run not in running:
-                break
-            for name, query in running.items():
-                progress = query.lastProgress if run in (None, name) else None
-                if progress is None or progress.batchId == last:
-                    continue
-                if (told := _told(plan, json.loads(progress.json))) is None:
-                    continue
-                run, last = name, progress.batchId
-                now = decided(plan, told)
-                if moved(decision, now):
-                    decision = now
-                    _write(path, now)
-            time.sleep(_LOOK_EVERY_S)
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
-        path.parent.rmdir()
+class _Watch:
+    """Decides after every batch of a session's joins, whenever and however often they are started."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._folder = tempfile.TemporaryDirectory(prefix="braided-decided-")
+        self._plans: dict[str, JoinPlan] = {}  # by token
+        self._seen: dict[str, int] = {}  # the latest batch of each run
+        self._last: dict[str, Decision] = {}  # what was decided, by token
+        threading.Thread(target=self._look, name="braided-decisions", daemon=True).start()
+
+    def add(self, plan: JoinPlan) -> Path:
+        """Decide for another join; return the file for what is decided."""
+        self._plans[plan.checkpoint] = plan
+        return self._file(plan)
+
+    def _look(self) -> None:
+        """Look at all queries again and again, until the application has ended."""
+        with contextlib.suppress(Exception):
+            while True:
+                running = {str(query.runId): query for query in self._spark.streams.active}
+                self._seen = {run: batch for run, batch in self._seen.items() if run in running}
+                for run, query in running.items():
+                    batch = latest_batch(query)
+                    if batch is not None and batch != self._seen.get(run):
+                        self._seen[run] = batch
+                        if (progress := query.lastProgress) is not None:
+                            self._judge(json.loads(progress.json))
+                time.sleep(_LOOK_EVERY_S)
+
+    def _judge(self, progress: Mapping[str, Any]) -> None:
+        """Decide by a batch, if it is of one of the joins."""
+        observed = (progress.get("observedMetrics") or {}).get(measures.OBSERVED) or {}
+        plan = self._plans.get(observed.get("token") or "")
+        if plan is None:
+            return
+        try:
+            if (new := news(plan, progress, self._last.get(plan.checkpoint))) is not None:
+                self._last[plan.checkpoint] = new
+                _write(self._file(plan), new)
+        except Exception:  # whatever it is, the joins go on, and other decisions
+            _log.warning("braided: nothing is decided by batch %s", progress.get("batchId"), exc_info=True)
+
+    def _file(self, plan: JoinPlan) -> Path:
+        return Path(self._folder.name) / f"{plan.checkpoint}.json"
 
 
-def _told(plan: JoinPlan, progress: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
-    """What the buckets of this join said of a batch with rows."""
-    observed = (progress.get("observedMetrics") or {}).get(measures.OBSERVED) or {}
-    if observed.get("token") != plan.checkpoint or not progress.get("numInputRows"):
-        return None
-    loads = [load for _, load in measures.read(observed["buckets"])]
-    told = [load.shared for load in loads if load.shared]
-    return told if any(load.rows for load in loads) and told else None
+@functools.cache
+def _watch_of(spark: SparkSession) -> _Watch:
+    return _Watch(spark)
 
 
-def _write(path: Path, decision: Mapping[str, Any]) -> None:
+def latest_batch(query: Any) -> int | None:
+    """The number of a query's latest batch; its whole progress is much to read, again and again."""
+    java = getattr(query, "_jsq", None)
+    progress = query.lastProgress if java is None else java.lastProgress()
+    return None if progress is None else int(progress.batchId if java is None else progress.batchId())
+
+
+def recorded_in(progress: Mapping[str, Any]) -> Decision:
+    """What was decided for a batch, by its progress."""
+    ends = (source.get("endOffset") for source in progress.get("sources") or ())
+    beat = beat_in("\n".join(end if isinstance(end, str) else json.dumps(end) for end in ends))
+    return Decision.read(beat.get(DECIDED) or "")
+
+
+def _write(path: Path, decision: Decision) -> None:
     """Replace the file: whoever reads it sees all of a decision."""
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(decision, separators=(",", ":")), encoding="utf-8")
+    new.write_text(decision.text(), encoding="utf-8")
     os.replace(new, path)

@@ -16,7 +16,7 @@ _ROWS = {  # by the number of a stream that counts them
     "null_keys": "have no key (null), and join nothing",
     "null_times": "have no time (null), and join nothing",
     "shed_rows": "were not let in: overload shares its budget out; a larger one would let them in",
-    "cut_rows": "were forgotten early to keep to state_rows or state_bytes; results with them are lost",
+    "cut_rows": "were forgotten early, or did not enter, because of state_rows, state_bytes or freshness",
     "partial_punctuations": "are punctuations that also name a value of another column: they close nothing",
     "violations": "broke what it promises of its keys (unique, arrival, punctuation): left out",
 }

@@ -257,12 +257,18 @@ def until_us(epoch: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> in
 
 def _query_of(query: JoinQuery, epoch: Mapping[str, Any]) -> JoinQuery:
     """The query with an epoch's windows, `within` and `where`; all else is as it is asked for now."""
-    was = JoinQuery.from_dict(epoch["meaning"])
+    was = _ageless(epoch["meaning"])
     streams = [
         dataclasses.replace(stream, window=old.window)
         for stream, old in zip(query.streams, was.streams, strict=True)
     ]
     return dataclasses.replace(query, streams=streams, within=was.within, where=was.where)
+
+
+def _ageless(meaning: Mapping[str, Any]) -> JoinQuery:
+    """Return the query of an earlier meaning without bounds on age: these need a budget, which it has not."""
+    streams = [{k: v for k, v in s.items() if k != "freshness"} for s in meaning["streams"]]
+    return JoinQuery.from_dict({**meaning, "streams": streams})
 
 
 def _counted(metas: Sequence[Meta]) -> dict[str, Any]:

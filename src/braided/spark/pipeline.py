@@ -39,6 +39,7 @@ from braided.spark.planning import Asked, HotKeys, planned, with_memory
 from braided.spark.processor import JoinProcessor
 from braided.spark.sessions.builder import start_workers
 from braided.spark.sources.heartbeat import beats
+from braided.spark.wire.early import Read, logged
 from braided.spark.wire.pack import beat, pack, repack, tell
 from braided.spark.wire.packed import Emitted, Packed, schema, unpack
 
@@ -79,11 +80,13 @@ def join(
     plan = with_memory(plan, spark)
     if streaming:
         start_workers(spark)
+    offsets = offsets_of(plan, checkpoint or resume) if streaming else None
+    read = None if offsets is None else functools.partial(logged, offsets)
     made: dict[PlanNode, DataFrame] = {
         s.name: _watermarked(frames[s.name], s, query.settling_us) for s in query.streams
     }
     for stage in plan.stages():
-        packed = _packed(stage, made, frames, offsets_of(plan, checkpoint or resume))
+        packed = _packed(stage, made, frames, read)
         if streaming and stage.first:
             packed.append(_clock(stage, spark, heartbeat))
         made[stage.subplan.node] = _joined(stage, packed)
@@ -112,7 +115,7 @@ def _packed(
     plan: JoinPlan,
     made: Mapping[PlanNode, DataFrame],
     frames: Mapping[str, DataFrame],
-    offsets: str | None,
+    read: Read | None,
 ) -> list[DataFrame]:
     """The rows of a stage's inputs on their way to its buckets, in the order of its union.
 
@@ -123,7 +126,7 @@ def _packed(
     for number, node in enumerate(plan.inputs):
         if node in plan.subplan.inputs:
             if isinstance(node, str):
-                packer = functools.partial(pack, plan, number, offsets=offsets)
+                packer = functools.partial(pack, plan, number, read=read)
             else:
                 packer = functools.partial(repack, plan, number)
             packed[node] = _sent(made[node], packer)

@@ -75,9 +75,10 @@ class Counted:
 
     def forget_left(self, source: Input, side: SideState, *, entirely: bool = False) -> None:
         """Forget an intermediate's rows of which a component has left its window."""
-        side.forget(np.flatnonzero(self._left(source, side)) + side.first, Reason.EXPIRE, entirely=entirely)
+        side.forget(np.flatnonzero(self.left(source, side)) + side.first, Reason.EXPIRE, entirely=entirely)
 
-    def _left(self, source: Input, side: SideState) -> Bools:
+    def left(self, source: Input, side: SideState) -> Bools:
+        """Tell of which rows of an intermediate a component has left its window."""
         gone, everything = np.zeros(side.rows, np.bool_), np.arange(side.first, side.count, dtype=np.int32)
         for stream in self._below(source) if side.rows else ():
             leaving_us, _ = self._of(stream).find(*self._told(stream, source, side, everything))

@@ -59,7 +59,7 @@ class Overloading(Rationing):
         if any(floor_us > BOTTOMLESS_US for floor_us in floors_us):
             for source, side in tree.intermediates:
                 side.forget(self._stale(source, side), Reason.SHED)
-        self.left_out(self.windows.expire())
+        self.windows.expire()
 
     def begin(self, step: Step) -> None:
         """Share budgets by the rows that count; make again what is lacking, if there is budget to spare."""
@@ -71,6 +71,7 @@ class Overloading(Rationing):
     def commit(self, step: Step) -> None:
         """Settle the budget, and cut windows to what may be stored."""
         super().commit(step)
+        self.left_out(self.windows.choose())
         self.regulation.after()
         self.state.after(step.arrivals)
 

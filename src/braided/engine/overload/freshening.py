@@ -31,7 +31,7 @@ freshness needs 60 probes a batch, and the budget covers 50 % of that; these bou
 ({'a': 15.0}, {'a': 10.0})
 >>> for clock in range(6_000_000, 66_000_000, 2_000_000):  # the stream is behind
 ...     freshening.batch_done(clock, (clock - 40_000_000, clock))
->>> print(freshening.problem(None))
+>>> print(freshening.behind())
 rows of a are 40 seconds old when they come, and may be 28 seconds old
 """
 
@@ -102,14 +102,16 @@ class Freshening:
             self.lags_us = [lag + (now - lag) / self.batches for lag, now in both]
         self.clock_us = clock_us
 
+    def behind(self) -> str:
+        """Say which stream's rows are too old when they come, if one's are."""
+        for stream, lag in zip(self._streams, self.lags_us, strict=True):
+            if lag >= self._bounds_us.get(stream, math.inf):
+                may = to_text(self._bounds_us[stream])
+                return f"rows of {stream} are {_in_words(lag)} old when they come, and may be {may} old"
+        return ""
+
     def problem(self, plan: FreshnessPlan | None, of_all: float = 1.0) -> str:
         """Why bounds cannot be kept, and what would do, in time; all engines need `of_all` times as much."""
-        late = zip(self._streams, self.lags_us, strict=True)
-        hopeless = [(s, lag) for s, lag in late if lag >= self._bounds_us.get(s, math.inf)]
-        if hopeless:
-            stream, lag = hopeless[0]
-            old, may = self._in_time(lag / self.step_us), to_text(self._bounds_us[stream])
-            return f"rows of {stream} are {old} old when they come, and may be {may} old"
         if plan is None or plan.feasible:
             return ""
         would_do = ", ".join(f"{s} {self._shown(s, b)}" for s, b in plan.bounds_that_do.items())
@@ -136,8 +138,10 @@ class Freshening:
 
     def _in_time(self, batches: float) -> str:
         """A bound as a duration, rounded up; without end if no bound would do."""
-        if math.isinf(batches):
-            return "none"
-        us = batches * self.step_us
-        unit = next((unit for unit in _UNITS_US if us >= 10 * unit), 1)
-        return to_text(math.ceil(us / unit - 1e-6) * unit)
+        return "none" if math.isinf(batches) else _in_words(batches * self.step_us)
+
+
+def _in_words(us: float) -> str:
+    """A time as a duration, rounded up."""
+    unit = next((unit for unit in _UNITS_US if us >= 10 * unit), 1)
+    return to_text(math.ceil(us / unit - 1e-6) * unit)

@@ -141,12 +141,9 @@ class Rationing(Feature):
             most = 0.0 if self._target_seconds is not None else _LEFT * self._budget
             self.credit = float(min(most, max(-self._budget, left)))
             self.adaptation.adapt(self.host.batches)
+        if self._allowances is not None or any(a is not None and a.cut_rows for a in step.arrivals):
             self._freshening.batch_done(self.age_clock_us(clock_us), step.later.newest_us)
-            if (fresh := self.adaptation.freshness) is not None:  # there was an analysis since it was loaded
-                of_all = (self._budget_of_all() or 0.0) / fresh.budget if fresh.budget > 0 else 1.0
-                self.too_old = self._freshening.problem(fresh, of_all)
-                self.needs = math.ceil(fresh.cost) if 0 < fresh.cost < math.inf else None
-                self.refresh = {label(n): rate for n, rate in fresh.refresh.items() if 0 < rate < math.inf}
+            self._note_needs()
         if self._rationed:
             self.exact_since = None
             self.lost += self._lost_now
@@ -157,6 +154,15 @@ class Rationing(Feature):
         elif self.exact_since is None and not self.lacking:
             self.exact_since = self.host.batches
         self._allowances = None
+
+    def _note_needs(self) -> None:
+        """Note what bounds on age need, by the latest analysis, and why they cannot be kept."""
+        if (fresh := self.adaptation.freshness) is not None:  # there was one since it was loaded
+            several = self.host.site.part.total > 1 and fresh.budget > 0
+            of_all = (self._budget_of_all() or 0.0) / fresh.budget if several else 1.0
+            self.too_old = self._freshening.problem(fresh, of_all)
+            self.needs = math.ceil(fresh.cost) if 0 < fresh.cost < math.inf else None
+            self.refresh = {label(n): rate for n, rate in fresh.refresh.items() if 0 < rate < math.inf}
 
     def age_clock_us(self, event_us: int) -> int:
         """The clock by which rows are old, given the largest time seen."""
@@ -218,7 +224,7 @@ class Rationing(Feature):
         names = {label(node): node for node in intermediates(self.host.query.tree)} if same_plan else {}
         self.lacking = {names[n]: until for n, until in saved["lacking"].items() if n in names}
         load_fields(self._freshening, Freshening.saved, saved["freshening"])
-        self.windows.load(saved["windows"] if same_plan else {})
+        self.left_out(self.windows.load(saved["windows"] if same_plan else {}))
 
     def statistics(self) -> RationingStatistics | None:
         """What is shown of it; None without a budget."""
@@ -241,11 +247,12 @@ class Rationing(Feature):
 
     def problem(self) -> str:
         """Why the budget cannot be what it should be, or does not suffice for freshness."""
+        too_old = self._freshening.behind() or self.too_old
         if self._target_seconds is None:
-            return self.too_old
+            return too_old
         without = "row that is let in" if self._drops_input else "probe"
         slow = pacing.problem(self.pace, self._target_seconds, self._share.total, without)
-        return "; ".join(filter(None, (slow, self.too_old)))
+        return "; ".join(filter(None, (slow, too_old)))
 
     # parts of the above
 

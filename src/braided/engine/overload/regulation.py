@@ -48,12 +48,13 @@ class Regulation:
     def __init__(self, host: Host, state: StateBudget) -> None:
         query, self._host, self._state = host.query, host, state
         self._query, self._overload = query, query.overload
+        self._by_wall = self._overload is not None and self._overload.clock == "wall"
         self._freshness_us = [s.freshness_us for s in query.streams]
         self.wall_us: int | None = None  # the recorded clock of the latest batch, if rows are old by that
 
     def age_clock_us(self, event_us: int) -> int:
         """The clock of a batch by which its rows are old, given the largest time seen."""
-        if self._overload is None or self._overload.clock == "event":
+        if not self._by_wall:
             return event_us
         known = [us for us in (self.wall_us, self._host.wall_us) if us is not None]
         return max(known, default=event_us)
@@ -73,7 +74,10 @@ class Regulation:
         batch met it would depend on whose turn is first.
         """
         batch = self._host.batches
-        floors_us = self.floors_at(self._host.later(arrivals).clock_us)
+        event_us = self._host.later(arrivals).clock_us
+        floors_us = self.floors_at(event_us)
+        if self._by_wall:
+            self._host.read_us = self.age_clock_us(event_us)  # ages are reported by the same clock
         arrivals = [a and _above(a, floor_us) for a, floor_us in zip(arrivals, floors_us, strict=True)]
         overload = self._overload
         if overload is None or budget is None:
@@ -100,6 +104,8 @@ class Regulation:
         """
         assert self._overload is not None
         rows = tuple((a.total_rows or 0) if a else 0 for a in arrivals)
+        if sum(rows) <= budget:
+            return list(arrivals)
         windows = tuple(float(self._query.bounds.retention_us(i)) for i in range(len(rows)))
         wanted = let_in(self._overload.rule, budget, rows, windows)
         shares = [min(1.0, part / max(1, n)) for part, n in zip(wanted, rows, strict=True)]
@@ -109,7 +115,7 @@ class Regulation:
     def after(self) -> None:
         """A batch is done: floors rise with the clock, and never fall."""
         self._host.floors_us = list(self._host.now_us)
-        if self._overload is not None and self._overload.clock == "wall":
+        if self._by_wall:
             self.wall_us = self.age_clock_us(self._host.watermark.clock_us)
 
     def _windows(self) -> tuple[Sequence[float], Sequence[float]]:

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from braided.policies.recorded import Decision
 from braided.spark.releases import LimitedReader, ReadAllAvailable, ReadLimit
 from braided.spark.sources.decided import DECIDED, MARK
 
@@ -91,11 +92,12 @@ class BeatReader(DataSourceStreamReader, LimitedReader):
         return {**offset, DECIDED: decided} if decided else offset
 
     def _decided(self) -> str:
-        """What was last decided in this run, if anything."""
+        """What was last decided since the application began, if anything."""
         try:
-            return Path(self._decisions).read_text(encoding="utf-8") if self._decisions else ""
-        except OSError:
+            text = Path(self._decisions).read_text(encoding="utf-8") if self._decisions else ""
+        except (OSError, UnicodeError):
             return ""
+        return text if Decision.read(text).of else ""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One row."""

@@ -15,6 +15,7 @@ from typing import Any
 from braided.engine import saving
 from braided.engine.engine import Engine
 from braided.engine.features import Arrivals
+from braided.engine.overload.state_windows import by_label, limits
 from braided.engine.site import Site
 from braided.engine.spill.disk import check_saved as check_on_disk
 from braided.engine.state import EngineState
@@ -110,11 +111,16 @@ class BucketState:
         self._state.put(META, self.meta.encode())
 
     def _mapped(self) -> bool:
-        """Whether an arena can hold what is stored now: one of another plan lacks what is made again."""
+        """Whether an arena can hold what is stored now: one of another plan lacks what is made again.
+
+        And one of other windows of intermediates may lack rows of which it is not saved that they were cut.
+        """
         memory = self._plan.query.memory
         lineage = None if memory is None else memory.lineage
         same = _same_plan(self.meta, self._plan) and not self._moved
-        return same and self.meta.spilled.get("lineage") == lineage
+        held = EngineState(self.meta.numbers).feature("overload").get("rationing", {}).get("windows", {})
+        windows = by_label(limits(self._plan.query, self._plan.part(self._number)))
+        return same and self.meta.spilled.get("lineage") == lineage and held.get("rows", {}) == windows
 
     def _empty_engine(self, arena: Arena | None) -> Engine:
         query = self._plan.query

@@ -26,9 +26,8 @@ once, because Spark would run it again for a second use.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,22 +37,24 @@ from braided.engine.operators.layout import Layout, key_format_of
 from braided.engine.sides import times
 from braided.engine.sides.keys import keys_in, valid_keys
 from braided.engine.sides.storable import to_storable
+from braided.policies.recorded import Decision
 from braided.spark.plan import JoinPlan
 from braided.spark.wire import blobs
 from braided.spark.wire.bucketing import Bucketing
-from braided.spark.wire.early import early
+from braided.spark.wire.early import Read, budget_of, early, may_drop
 from braided.spark.wire.packed import NO_STREAM, Newest, Packed, emitted_rows, latest, to_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
-def pack(plan: JoinPlan, number: int, batches: Batches, offsets: str | None = None) -> Batches:
+def pack(plan: JoinPlan, number: int, batches: Batches, read: Read | None = None) -> Batches:
     """Pack one task's rows of a stream: data blobs, then one control row per bucket.
 
-    `offsets` is the folder of Spark's log in which is recorded which rows are not sent.
+    What it can `read` may say that not all rows are sent.
     """
     layout, bucketing, punctuated = plan.layouts[number], Bucketing(plan, number), 0
-    sending = early(layout, number, plan.query.tuning.seed, offsets)
+    recorded = read() if read is not None and may_drop(plan, number) else None
+    sending, bucketing.reads = early(plan, number, recorded), recorded is not None
     for batch in batches:
         batch = batch.rename_columns(plan.schemas[number].names)  # they may go by number
         batch = batch.select(layout.schema.names).cast(layout.schema)
@@ -115,15 +116,20 @@ def beat(plan: JoinPlan, batches: Batches) -> Batches:
         for beat, run, changed, *decided in zip(*columns, strict=True):
             yield Bucketing(plan).control(clock_s=beat, run=run)
             if decided and decided[0]:
-                yield Bucketing(plan).decided(_decided(plan, json.loads(decided[0])))
+                yield Bucketing(plan).decided(_decided(plan, Decision.read(decided[0])))
             if changed and plan.resumed is not None and plan.resumed.ended:
                 yield to_arrow([Packed(label, NO_STREAM, 0, 0) for label in plan.resumed.ended])
 
 
-def _decided(plan: JoinPlan, decision: Mapping[str, Any]) -> dict[int, tuple[float, int]]:
-    """Each bucket's part of a budget, and the rows that all let in; -1: it goes by what it knows itself."""
-    parts, rows = decision.get("parts"), decision.get("rows", -1)
-    return {label: (-1.0 if parts is None else parts.get(str(label), 0.0), rows) for label in plan.labels}
+def _decided(plan: JoinPlan, decision: Decision) -> dict[int, tuple[float, int]]:
+    """Each bucket's part of a budget, and the rows that all let in; -1: it goes by what it knows itself.
+
+    So do all if another budget was shared out, or among others: they would not add up.
+    """
+    holds = decision.of == budget_of(plan.query.overload)
+    parts = decision.parts if holds and decision.parts.keys() >= set(plan.labels) else {}
+    rows = decision.rows if holds and decision.rows is not None else -1
+    return {label: (parts.get(label, -1.0), rows) for label in plan.labels}
 
 
 def _by_epoch(plan: JoinPlan, number: int, batch: pa.RecordBatch, bucketing: Bucketing) -> Batches:

@@ -41,12 +41,12 @@ class Packed(NamedTuple):
     up over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
     cannot join, when the task began by its own clock, and, of the rows that can join, how many go to the
     buckets before this one, up to it, and in total, and how many there were before they were copied
-    (`joining`), and how many were dropped `early`. The heartbeat's tell the recorded time, the number of the
-    run and what was `decided` for the bucket: its part of a budget, and the rows that all buckets let in (-1:
-    nothing). In a query of several
-    stages `leaves_us` are the newest times of all streams. A blob holds rows, or punctuations if it is
-    `closing`; if it is `copied`, another bucket counts them. If it is `told`, it holds the values that a
-    stream promises something about, of rows that may have gone to other buckets.
+    (`joining`), how many were dropped `early`, and whether the task `reads` which. The heartbeat's tell the
+    recorded time, the number of the run and what was `decided` for the bucket: its part of a budget, and the
+    rows that all buckets let in (-1: nothing). In a query of several stages `leaves_us` are the newest times
+    of all streams. A blob holds rows, or punctuations if it is `closing`; if it is `copied`, another bucket
+    counts them. If it is `told`, it holds the values that a stream promises something about, of rows that may
+    have gone to other buckets.
     """
 
     bucket: int
@@ -65,6 +65,7 @@ class Packed(NamedTuple):
     rows_total: int = 0
     joining: int = 0
     early: int = 0
+    reads: bool = False
     dropped: int = 0
     began_us: int | None = None
     clock_s: int | None = None

@@ -78,10 +78,15 @@ class Received:
 
     @property
     def sent(self) -> list[tuple[int, int, int]]:
-        """Of each stream, the rows that came and those that were sent, to all buckets, and its tasks."""
+        """Of each stream, the rows that came and those that were sent, to all buckets, and its tasks.
+
+        No tasks, if one cannot read which rows are to be dropped.
+        """
         of_streams = [self._of(i) for i in range(len(self._plan.query.streams))]
         told = [[p for p in packed if p.rows_total or p.early] for packed in of_streams]
-        return [(sum(p.joining + p.early for p in t), sum(p.joining for p in t), len(t)) for t in told]
+        tasks = [len(t) if all(p.reads for p in t) else 0 for t in told]
+        rows = [(sum(p.joining + p.early for p in t), sum(p.joining for p in t)) for t in told]
+        return [(came, went, n) for (came, went), n in zip(rows, tasks, strict=True)]
 
     @functools.cached_property
     def newest_us(self) -> Newest:
