@@ -95,7 +95,7 @@ def _advantage(given: Mapping[str, Any], sweep: Sweep) -> Iterator[Claim]:
         f"Figure 7, {where}", plain, sweep.plan, given,
         "mean over budgets 10-60 %, the best in each case, by setting; mean results against those of the "
         f"leading one, {leader}: {over_leader:.2f} x; bounds of 1.5 x the window can be kept in "
-        f"{part.kept.mean():.0%} of cases, in the others a part is covered",
+        f"{part.kept.mean():.0%} of cases",
     )  # fmt: skip
     yield more(
         f"{where}: jaqpot is ahead by thinking in paths", "argued", redistributed,

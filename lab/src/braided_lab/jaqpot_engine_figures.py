@@ -38,7 +38,7 @@ def budgets(path: Path, found: Sequence[Point]) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("results, % of saturation")
     figure.suptitle("Figure 7 in the join: lines are rows, circles the model; mean of settings")
-    legend_below(figure, axes[0], 5)
+    legend_below(figure, axes, 5)
     figure.savefig(path, dpi=90)
 
 
@@ -125,7 +125,8 @@ def _fresh(axis: Axes, found: Found) -> None:
 
 def intel(path: Path, found: Sequence[Reading]) -> None:
     """Results by budget and policy, for each attribute; and what is stale."""
-    plain = [r for r in found if r.factor is None]
+    most = max(r.lasted for r in found)
+    plain = [r for r in found if r.factor is None and r.lasted < most]
     attributes = list(dict.fromkeys(r.attribute for r in plain))
     figure = Figure(figsize=(16, 5), layout="constrained")
     axes = figure.subplots(1, len(attributes) + 1, squeeze=False)[0]
@@ -138,12 +139,12 @@ def intel(path: Path, found: Sequence[Reading]) -> None:
         _bars(axis, heights, [str(n) for n in probes])
         axis.set_title(f"results: {attribute}")
         axis.set_xlabel("probes a batch")
-    here = [r for r in plain if r.attribute == attributes[0] and r.probes == probes[0] and r.results]
+    here = [r for r in found if r.lasted == most and r.results]
     factors = sorted(here[0].stale) if here else []
     stale = {p: [100 * _mean(r.stale[f] / r.results for r in here if r.policy == p) for f in factors]
-             for p in policies}  # fmt: skip
+             for p in dict.fromkeys(r.policy for r in here)}  # fmt: skip
     _bars(axes[-1], stale, [f"{f:g} x" for f in factors])
-    axes[-1].set_title(f"stale, % of results: {attributes[0]}, {probes[0]} probes")
+    axes[-1].set_title(f"% stale: {attributes[0]}, {probes[0]} probes")
     axes[-1].set_xlabel("bound on age, times the window")
     figure.suptitle("Figures 8 and 9.c: Intel lab, five streams, states of 1,000 rows, no bounds on age")
     legend_below(figure, axes[0], 5)
