@@ -218,7 +218,7 @@ def readings(part: int, noise: float) -> Iterable[Reading]:
                 yield Reading(attribute, part, probes, policy, None, results, stale, 0.0, "")
                 if policy in BOUNDED:
                     yield Reading(attribute, part, probes, policy, bounded, results, stale, 0.05, "")
-                    yield Reading(attribute, part, probes, policy, None, results, stale, 0.0, "", 6.0)
+                    yield Reading(attribute, part, probes, policy, None, results, stale, 0.0, "", 6.0 * noise)
             for factor in (1.5, 5):
                 yield Reading(attribute, part, probes, "jaqpot", factor, 100.0, stale, 0.05 * noise, "")
 

@@ -126,7 +126,7 @@ def _fresh(axis: Axes, found: Found) -> None:
 def intel(path: Path, found: Sequence[Reading]) -> None:
     """Results by budget and policy, for each attribute; and what is stale."""
     most = max(r.lasted for r in found)
-    plain = [r for r in found if r.factor is None and r.lasted < most]
+    plain = [r for r in found if r.factor is None and 2 * r.lasted <= most]
     attributes = list(dict.fromkeys(r.attribute for r in plain))
     figure = Figure(figsize=(16, 5), layout="constrained")
     axes = figure.subplots(1, len(attributes) + 1, squeeze=False)[0]
@@ -139,7 +139,7 @@ def intel(path: Path, found: Sequence[Reading]) -> None:
         _bars(axis, heights, [str(n) for n in probes])
         axis.set_title(f"results: {attribute}")
         axis.set_xlabel("probes a batch")
-    here = [r for r in found if r.lasted == most and r.results]
+    here = [r for r in found if 2 * r.lasted > most and r.results]
     factors = sorted(here[0].stale) if here else []
     stale = {p: [100 * _mean(r.stale[f] / r.results for r in here if r.policy == p) for f in factors]
              for p in dict.fromkeys(r.policy for r in here)}  # fmt: skip

@@ -30,7 +30,7 @@ def of_intel(given: Mapping[str, Any], found: Sequence[Reading]) -> Iterator[Cla
     """All of it."""
     main = [r for r in found if r.attribute == intel_lab.ATTRIBUTE]
     most = max(r.lasted for r in main)
-    long, main = ([r for r in main if (r.lasted == most) is so] for so in (True, False))
+    long, main = ([r for r in main if (2 * r.lasted > most) is so] for so in (True, False))
     free, bound = ([r for r in main if (r.factor is None) == without] for without in (True, False))
     for probes in given["rows"]["intel"]["probes"]:
         yield from _advantage(given, probes, _by(free, probes, None))
