@@ -29,8 +29,8 @@ ten times too small, and the second batch replaces it.
 
 *Growth.* What rows bring with them comes later: rows that are let in are met by those of the batches after
 them, and a larger budget today makes every probe dearer tomorrow. So a budget shrinks at once, and grows by a
-quarter a batch, or by as much as the batch was quicker than it should be; else it swings. Rows that are let in
-are felt for as long as they are stored, and by all other streams: there it grows by a tenth (`lasting`).
+quarter a batch, or by as much as the batch was quicker than it should be; else it swings. Rows that are let
+in are felt for as long as they are stored, by all other streams: there it grows by a tenth (`lasting`).
 
 *Spread joins.* Each bucket has a pace of its own and gets its rows' share of the budget it computes.
 `seconds_batch` runs until the bucket is done, so it holds what its core did for others before:
