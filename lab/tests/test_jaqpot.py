@@ -19,7 +19,6 @@ from braided.policies.freshness import staleness
 from braided.policies.plan_model import plan_model
 from braided_lab import intel_lab, jaqpot, jaqpot_flat, jaqpot_optimum
 from braided_lab.jaqpot import lab, parameters
-from braided_lab.jaqpot_claims import near
 from braided_lab.jaqpot_freshness import ages, cases, stale_share
 from braided_lab.jaqpot_harvest import harvest
 from braided_lab.jaqpot_model import HEURISTICS, REDISTRIBUTED, SHEDDING, Sweep, course, sweep
@@ -61,7 +60,7 @@ def test_the_same_seed_gives_the_same_rows_and_another_does_not(
 
     first = rows(1)
     assert first == rows(1)
-    assert all(a != b for a, b in zip(first, rows(2), strict=True))
+    assert all(a != b for a, b in zip(first[1:], rows(2)[1:], strict=True))  # examples have no seed
 
 
 def test_every_policy_yields_all_at_saturation_and_nothing_without_budget(engine_sweep: Sweep) -> None:
@@ -171,12 +170,6 @@ def test_parts_of_windows_without_correlation_are_best_paths_first() -> None:
     assert all(b >= p * (1 - 1e-9) for b, p in zip(better, plain, strict=True))
 
 
-def test_verdicts_are_not_generous() -> None:
-    assert near(1.1, 1.0, 0.2, direction=False) == "reproduced"
-    assert near(0.5, 1.0, 0.2, direction=True) == "same direction"
-    assert near(0.5, 1.0, 0.2, direction=False) == "not reproduced"
-
-
 def test_the_whole_lab_writes_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {**GIVEN["quick"], "settings": 2, "results_sampled": 50, "optimum_plans": 12, "analyses": 2}
     monkeypatch.setattr(jaqpot, "parameters", lambda: {**GIVEN, "quick": few})
@@ -188,7 +181,7 @@ def test_the_whole_lab_writes_one_report(tmp_path: Path, monkeypatch: pytest.Mon
     lab(tmp_path, quick=True, seed=4)
     written = json.loads((tmp_path / "jaqpot.json").read_text())
     assert {row["experiment"] for row in written["rows"]} == {
-        "budget", "changes", "flat", "flat-cost", "freshness", "more", "optimum"
+        "budget", "changes", "example", "flat", "flat-cost", "freshness", "more", "optimum"
     }  # fmt: skip
     assert "left out" in (tmp_path / "jaqpot.md").read_text()
     figures = {path.name for path in tmp_path.glob("*.png")}

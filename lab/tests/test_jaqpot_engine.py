@@ -1,4 +1,4 @@
-"""The jaqpot lab with rows in the engine: near the model, never stale, the same every time."""
+"""The jaqpot lab with rows in the join: near the model, never stale, the same every time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from braided.query.plan_tree import intermediates, label
 from braided_lab import intel_lab, jaqpot
 from braided_lab.jaqpot import parameters
 from braided_lab.jaqpot_engine import FITTED, NEVER, Bench, predicted
@@ -38,11 +39,13 @@ def test_with_all_rows_probing_the_engine_is_the_model(plan: str) -> None:
     work, rng = drawn(plan)
     bench = Bench(work, rng, 30)
     found = bench.unlimited()
-    held = {node: side.rows for node, side in found.engine.tree.sides.items()}
-    assert held == work.held  # all states are full
+    held = {name: state.live_rows for name, state in found.seen.streams.items()}
+    held |= {name: state.live_rows for name, state in found.seen.intermediates.items()}
+    assert held == {label(node): rows for node, rows in work.held.items()}  # all states are full
     assert found.probes.mean() == pytest.approx(work.setting.saturation, rel=0.15)
     assert found.results.mean() == pytest.approx(work.setting.full.output, rel=0.2)
-    for node, rows in found.entered.items():
+    for node in intermediates(work.model.plan):
+        rows = found.entered[label(node)]
         assert rows.mean() == pytest.approx(work.setting.full.arrivals[node], rel=0.2)
 
 
@@ -96,9 +99,21 @@ def test_no_result_is_stale_under_any_policy_and_without_bounds_most_are() -> No
 def test_what_cannot_be_kept_fresh_is_said() -> None:
     work, rng = drawn("linear")
     found = Bench(work, rng, 8, 1.01).run("jaqpot", 0.1 * work.setting.saturation)
-    seen = found.engine.statistics().rationing
-    assert seen is not None
-    assert "these bounds would do" in seen.problem
+    assert "these bounds would do" in found.problem
+
+
+def test_newest_rows_of_intermediates_follow_the_model_too() -> None:
+    rng = np.random.default_rng(2)
+    work = workload(draw_exact(rng, PLANS["bushy"], ROWS["exact"]["range"]), "newest")
+    assert not work.state_windows
+    since = round(max(work.setting.bounds(1.1).values()))
+    found = Bench(work, rng, since + 15, 1.5).run("jaqpot", 0.5 * work.setting.saturation)
+    assert found.results[since:].mean() == pytest.approx(
+        predicted(work, "jaqpot", 0.5 * work.setting.saturation, 1.5).output, rel=0.25
+    )
+    most = {label(node): rows for node, rows in work.held.items()}
+    states = found.seen.intermediates.items()
+    assert all(state.live_rows <= most[name] + state.entered_rows for name, state in states)
 
 
 def test_real_data_is_left_out_with_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +121,7 @@ def test_real_data_is_left_out_with_a_notice(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(intel_lab.missing, "__defaults__", (tmp_path,))
     outcome = jaqpot.rows_intel(Lab(GIVEN, True, 1), tmp_path, quiet)
     assert not outcome.rows
-    assert not outcome.claims
+    assert [c.verdict for c in outcome.claims] == ["not tested"]
     assert "left out" in outcome.notes[0]
 
 
@@ -125,5 +140,5 @@ def test_an_experiment_makes_rows_claims_and_a_figure(
     given = {**GIVEN, "quick": few, "changes": {**GIVEN["changes"], "plans": ["linear"]}}
     outcome = jaqpot.rows_changes(Lab(given, True, 1), tmp_path, quiet)
     assert drawn_ == ["engine-6.png"]
-    assert len(outcome.rows) == 10
-    assert "jaqpot 1.00" in outcome.claims[0].ours
+    assert len(outcome.rows) == 20  # ten policies, with bounds and without
+    assert [c.verdict for c in outcome.claims] == ["not tested"] * 6  # one setting

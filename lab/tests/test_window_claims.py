@@ -11,11 +11,7 @@ import pytest
 
 from braided_lab import window_index_claims, window_overload_claims, window_paper_claims, window_spark
 from braided_lab.report import Mean
-from braided_lab.window_cost import Weights, crossover
-from braided_lab.window_join import parameters
-from braided_lab.window_paper import JOINS, Found
-from braided_lab.window_paper_measure import Lab
-from braided_lab.window_verdicts import (
+from braided_lab.verdicts import (
     after_a_miss,
     ahead,
     all_of,
@@ -29,6 +25,10 @@ from braided_lab.window_verdicts import (
     shown,
     spread,
 )
+from braided_lab.window_cost import Weights, crossover
+from braided_lab.window_join import parameters
+from braided_lab.window_paper import JOINS, Found
+from braided_lab.window_paper_measure import Lab
 
 GIVEN = parameters()
 LAB = Lab(GIVEN["paper"], GIVEN["paper"]["full"], seed=1)

@@ -77,6 +77,7 @@ class Plant:
                 probes,
                 rows,
                 ahead[core] if self.tells_ahead else 0.0,
+                budget(self.paces[i], self.target, rows, lanes(self.cores, rows, own)),
             )
             ahead[core] += noisy
             self.paces[i] = after(self.paces[i], measured)
@@ -159,9 +160,10 @@ def test_a_cold_process_after_a_restart_takes_nothing_away() -> None:
     assert all(b.exact for b in batches)
 
 
-def test_two_cold_batches_in_a_row_cost_two_rationed_ones() -> None:
+def test_two_cold_batches_in_a_row_ration_a_few_until_budgets_have_grown_back() -> None:
     batches = Plant(cold={0: 10.0, 1: 10.0, 15: 10.0, 16: 10.0}).run(30, burst=STEADY)
-    assert [i for i, b in enumerate(batches) if not b.exact] == [2, 3, 17, 18]
+    rationed = [i for i, b in enumerate(batches) if not b.exact]
+    assert {2, 3, 17, 18} <= set(rationed) <= {*range(2, 11), *range(17, 26)}
 
 
 def test_a_start_under_overload_is_met_from_the_third_batch_on() -> None:

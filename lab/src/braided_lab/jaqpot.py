@@ -1,8 +1,8 @@
-"""The jaqpot paper's experiments: in its fluid model, and with rows in the engine.
+"""The jaqpot paper's experiments: in its fluid model, with rows in the join, and through Spark.
 
 Everything is in virtual time, from seeded settings; only the time of an analysis is measured. An experiment
 is a function of the lab, the folder for its figure and a voice; one more is one more line in `FLUID`, those
-of the model, or in `ROWS`, those with generated rows, or real ones (`intel_lab`), in the engine.
+of the model, or in `ROWS`, those with generated rows, or real ones (`intel_lab`), in the join and on Spark.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from braided_lab import (
     jaqpot_claims,
     jaqpot_engine_claims,
     jaqpot_engine_figures,
+    jaqpot_examples,
     jaqpot_figures,
     jaqpot_flat,
     jaqpot_fresh_claims,
+    jaqpot_intel_claims,
     jaqpot_optimum,
+    jaqpot_spark,
 )
 from braided_lab.jaqpot_engine import EXACT_PLANS, point_rows, points
 from braided_lab.jaqpot_engine_changes import change_rows
@@ -32,10 +35,17 @@ from braided_lab.jaqpot_intel import reading_rows, readings
 from braided_lab.jaqpot_model import course_rows, courses, sweep_rows, sweeps
 from braided_lab.jaqpot_settings import PLANS, Lab, Outcome
 from braided_lab.jaqpot_workload import States
-from braided_lab.report import Report, committed, quiet
+from braided_lab.report import Claim, Report, committed, quiet
 
 Say: TypeAlias = Callable[[str], object]
 Experiment: TypeAlias = Callable[[Lab, Path, Say], Outcome]
+
+
+def examples(lab: Lab, out: Path, say: Say) -> Outcome:
+    """The worked examples."""
+    found = jaqpot_examples.answers()
+    rows = [{"experiment": "example", "example": name, "ours": ours} for name, ours in found.items()]
+    return Outcome(rows, list(jaqpot_examples.claims(lab.given, found)))
 
 
 def budgets(lab: Lab, out: Path, say: Say) -> Outcome:
@@ -83,49 +93,61 @@ def flat(lab: Lab, out: Path, say: Say) -> Outcome:
 
 
 def rows_budgets(lab: Lab, out: Path, say: Say) -> Outcome:
-    """Figure 7 in the engine, and the engine against the model."""
+    """Figure 7 in the join, and the join against the model."""
     found = []
-    kinds: tuple[tuple[States, tuple[str, ...]], ...] = (("count", tuple(PLANS)), ("time", EXACT_PLANS))
-    for states, plans in kinds:
+    kinds: dict[States, tuple[str, ...]] = {"count": tuple(PLANS), "newest": EXACT_PLANS, "time": EXACT_PLANS}
+    for states, plans in kinds.items():
         for plan in plans:
-            say(f"engine, budgets: {plan} plan, states bounded by {states}")
+            say(f"join, budgets: {plan} plan, states bounded by {states}")
             found += list(points(lab, states, plan))
     jaqpot_engine_figures.budgets(out / "engine-7.png", found)
     return Outcome(point_rows(found), list(jaqpot_engine_claims.of_points(lab.given, found)))
 
 
 def rows_changes(lab: Lab, out: Path, say: Say) -> Outcome:
-    """Figure 6 in the engine."""
+    """Figure 6 in the join, with bounds on age and without."""
     found = changing(lab, say)
     jaqpot_engine_figures.changes(out / "engine-6.png", found)
     return Outcome(change_rows(found), list(jaqpot_engine_claims.of_changes(found)))
 
 
 def rows_freshness(lab: Lab, out: Path, say: Say) -> Outcome:
-    """Figure 9 in the engine."""
+    """Figure 9 in the join."""
     found = freshening(lab, say)
     jaqpot_engine_figures.freshness(out / "engine-9.png", found)
     return Outcome(fresh_rows(found), list(jaqpot_engine_claims.of_freshness(lab.given, found)))
 
 
 def rows_intel(lab: Lab, out: Path, say: Say) -> Outcome:
-    """Figure 8, if the data is there."""
+    """Figures 8, 9.c and 9.d on the sensor data, if it is there."""
     if lacking := intel_lab.missing():
-        return Outcome([], [], [lacking])
+        return Outcome([], [_left_out("Figures 8, 9.c and 9.d, Intel lab", lacking)], [lacking])
     found = list(readings(lab, say))
     jaqpot_engine_figures.intel(out / "engine-8.png", found)
-    return Outcome(reading_rows(found), list(jaqpot_engine_claims.of_intel(lab.given, found)))
+    return Outcome(reading_rows(found), list(jaqpot_intel_claims.of_intel(lab.given, found)))
+
+
+def _left_out(claim: str, why: str) -> Claim:
+    return Claim(claim, "", "", "not tested", why)
 
 
 def rows_flat(lab: Lab, out: Path, say: Say) -> Outcome:
-    """Flat against tree in the engine."""
+    """Flat against tree in the join."""
     rows = flat_rows(lab, say)
     jaqpot_engine_figures.flat(out / "engine-flat-against-tree.png", rows)
     return Outcome(rows, list(jaqpot_engine_claims.of_flat(rows)))
 
 
-FLUID: tuple[Experiment, ...] = (budgets, changes, freshness, optimum, flat)
-ROWS: tuple[Experiment, ...] = (rows_budgets, rows_changes, rows_freshness, rows_intel, rows_flat)
+def on_spark(lab: Lab, out: Path, say: Say) -> Outcome:
+    """Allocations through `bd.spark.join`, if it is installed."""
+    if lacking := jaqpot_spark.missing():
+        return Outcome([], [_left_out(jaqpot_spark.WHERE, lacking)])
+    found = jaqpot_spark.measured(lab, say)
+    return Outcome(jaqpot_spark.rows(found), list(jaqpot_spark.claims(lab.given, found)))
+
+
+FLUID: tuple[Experiment, ...] = (examples, budgets, changes, freshness, optimum, flat)
+ROWS: tuple[Experiment, ...] = (rows_budgets, rows_changes, rows_freshness, rows_intel, rows_flat, on_spark)
 EXPERIMENTS: tuple[Experiment, ...] = (*FLUID, *ROWS)
 
 

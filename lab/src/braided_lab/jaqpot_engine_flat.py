@@ -1,4 +1,4 @@
-"""Flat against tree in the engine, and random shedding: one key, so that both plans have the same results.
+"""Flat against tree in the join, and random shedding: one key, so that both plans have the same results.
 
 Time windows, intermediates that expire with their components, jaqpot in every plan. Budgets are parts of the
 linear tree's probes with all rows probing, as counted. *Random shedding* drops rows before they are stored;
@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 import braided as bd
-from braided.engine.engine import Engine
-from braided.engine.site import Site
 from braided.policies.flow import predict
 from braided.policies.plan_model import plan_model
 from braided.query.plan_tree import HalfJoin, Plan, operators
@@ -83,8 +81,8 @@ class OneKey:
 
 
 def flat_rows(lab: Lab, say: Callable[[str], object]) -> list[dict[str, Any]]:
-    """Shares of all results, by plan and budget, means over settings."""
-    say("engine, flat against tree")
+    """Shares of all results, by plan and budget, setting by setting."""
+    say("join, flat against tree")
     given = lab.given["rows"]["flat"]
     shares: dict[tuple[str, float], list[tuple[float, float]]] = {}
     costs: list[float] = []
@@ -112,6 +110,7 @@ def flat_rows(lab: Lab, say: Callable[[str], object]) -> list[dict[str, Any]]:
         {
             "experiment": "rows-flat", "plan": plan, "budget": budget,
             "share": round(float(np.mean([s for s, _ in values])), 4),
+            "shares": [round(s, 4) for s, _ in values],
             "spent": round(float(np.mean([n for _, n in values])), 4),
         }
         for (plan, budget), values in shares.items()
@@ -120,7 +119,7 @@ def flat_rows(lab: Lab, say: Callable[[str], object]) -> list[dict[str, Any]]:
 
 
 def _counted(drawn: OneKey, shape: Any, overload: bd.Overload | None, batches: list[Batch]) -> Run:
-    return run(Engine(drawn.query(shape, overload), Site(repeatable=True)), batches)
+    return run(bd.LocalJoin(drawn.query(shape, overload)), batches)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -1,19 +1,20 @@
-"""Freshness in the engine: results that are stale without bounds, and what bounds cost where they are set.
+"""Freshness in the join: results that are stale without bounds, and what bounds cost where they are set.
 
-Of the settings drawn the first few that have a cover for a bound are run, and one without; the share that has
-none is reported. With bounds set the engine drops what is too old under every policy; best paths
-first (`greedy-path`) is then the paper's GrePP with purging.
+Of the settings drawn the first few that have a cover for a bound are run, and as many without; the share that
+has none is reported. With bounds set the join drops what is too old under every policy; best paths first
+(`greedy-path`) is then the paper's GrePP with purging. Where bounds cannot be kept jaqpot covers a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from braided.policies.freshness import FreshnessPlan, plan_freshness
+from braided.query.plan_tree import label
 from braided_lab.jaqpot_engine import FITTED, Bench, Run
 from braided_lab.jaqpot_settings import PLANS, Lab, draw_model
 from braided_lab.jaqpot_workload import Workload, workload
@@ -25,7 +26,8 @@ BOUNDED = ("jaqpot", "greedy-path", *FITTED.values())
 class Fresh:
     """One setting under one bound: results a batch by policy, of them stale, and what jaqpot did for it.
 
-    `reached` is the smallest, over intermediates, of rows that came in against the rate that was wanted.
+    `reached` is the smallest, over intermediates, of rows that came in against the rate that was wanted; not
+    a number where bounds cannot be kept. `sees` says whether the join's own statistics have a cover.
     """
 
     plan: str
@@ -37,10 +39,21 @@ class Fresh:
     reached: float
     problem: str
 
+    @property
+    def sees(self) -> bool:
+        """Whether the join thinks that bounds can be kept."""
+        return not self.problem
+
+    def over(self, policies: tuple[str, ...]) -> float:
+        """How many times the best of some policies jaqpot yields; infinite where they yield nothing."""
+        best = max(self.results[p] for p in policies)
+        ours = self.results["jaqpot"]
+        return ours / best if best else (float("inf") if ours else 1.0)
+
 
 @dataclass(frozen=True)
 class Unbound:
-    """One setting without bounds: which share of each policy's results is stale at a factor."""
+    """One setting without bounds: which share of a policy's results is stale at a factor; nan if none are."""
 
     plan: str
     factor: float
@@ -49,18 +62,18 @@ class Unbound:
 
 @dataclass(frozen=True)
 class Found:
-    """All of it; `drawn[plan, factor]` says how many settings had a cover, of how many."""
+    """All of it; `drawn[plan, factor]` says of each setting drawn whether it had a cover."""
 
     bound: list[Fresh]
     unbound: list[Unbound]
-    drawn: dict[tuple[str, float], tuple[int, int]]
+    drawn: dict[tuple[str, float], list[bool]]
 
 
 def freshness(lab: Lab, say: Callable[[str], object]) -> Found:
     """All plans and bounds."""
     found = Found([], [], {})
     for plan in list(PLANS)[:2] if lab.quick else PLANS:
-        say(f"engine, freshness: {plan} plan")
+        say(f"join, freshness: {plan} plan")
         for factor in _factors(lab):
             picked, found.drawn[plan, factor] = _picked(lab, plan, factor)
             found.bound.extend(_bound(lab, plan, factor, w, n) for n, w in enumerate(picked))
@@ -68,16 +81,19 @@ def freshness(lab: Lab, say: Callable[[str], object]) -> Found:
     return found
 
 
-def _picked(lab: Lab, plan: str, factor: float) -> tuple[list[Workload], tuple[int, int]]:
-    """Workloads with a cover, and the first one without."""
+def _picked(lab: Lab, plan: str, factor: float) -> tuple[list[Workload], list[bool]]:
+    """The first workloads with a cover, and as many without; and which of all drawn had one."""
     given = lab.given["rows"]["fresh"]
     covered: list[Workload] = []
     without: list[Workload] = []
+    drawn = []
     for number in range(given["drawn"]):
         rng = lab.rng("rows-fresh", plan, number)
         work = workload(draw_model(rng, PLANS[plan], given["range"]), "count")
-        (covered if _feasible(work, factor, given["budget"]) else without).append(work)
-    return [*covered[: lab.size["rows_fresh"]], *without[:1]], (len(covered), given["drawn"])
+        drawn.append(_feasible(work, factor, given["budget"]))
+        (covered if drawn[-1] else without).append(work)
+    many = lab.size["rows_fresh"]
+    return [*covered[:many], *without[:many]], drawn
 
 
 def _factors(lab: Lab) -> list[float]:
@@ -98,23 +114,21 @@ def _bound(lab: Lab, plan: str, factor: float, work: Workload, number: int) -> F
     bench = Bench(work, lab.rng("rows-bound", plan, str(factor), number), given["batches"], factor)
     runs = {policy: bench.run(policy, probes, ages=True) for policy in BOUNDED}
     cover = plan_freshness(work.model, setting.bounds(factor), probes)
-    seen = runs["jaqpot"].engine.statistics().rationing
-    assert seen is not None
+    ours = runs["jaqpot"]
     return Fresh(
         plan, factor, cover.feasible,
         {policy: float(run.results[since:].mean()) for policy, run in runs.items()},
         {policy: run.stale(setting.bounds(factor)) for policy, run in runs.items()},
-        seen.freshness_share, _reached(runs["jaqpot"], cover, since), seen.problem,
+        ours.fresh_share, _reached(ours, cover, since), ours.problem,
     )  # fmt: skip
 
 
 def _reached(run: Run, cover: FreshnessPlan, since: int) -> float:
     """Rows into intermediates against the rates that the bounds ask for."""
-    own = run.engine.core.features.get("overload").adaptation.freshness
-    wanted = {node: rate for node, rate in cover.refresh.items() if rate > 0}
-    if not cover.feasible or own is None or not own.feasible:  # in truth, or by the engine's own numbers
+    if not cover.feasible:
         return float("nan")
-    return min(float(run.entered[node][since:].mean()) / rate for node, rate in wanted.items())
+    wanted = {label(node): rate for node, rate in cover.refresh.items() if rate > 0}
+    return min(float(run.entered[name][since:].mean()) / rate for name, rate in wanted.items())
 
 
 def _unbound(lab: Lab, plan: str) -> Iterator[Unbound]:
@@ -128,10 +142,12 @@ def _unbound(lab: Lab, plan: str) -> Iterator[Unbound]:
         runs = {p: bench.run(p, given["budget"] * work.setting.saturation, ages=True) for p in policies}
         for factor in lab.given["freshness"]["factors"]:
             bounds = work.setting.bounds(factor)
-            shares = {
-                p: r.stale(bounds, since) / max(1.0, float(r.results[since:].sum())) for p, r in runs.items()
-            }
+            shares = {p: _part(r.stale(bounds, since), r.results[since:].sum()) for p, r in runs.items()}
             yield Unbound(plan, factor, shares)
+
+
+def _part(some: float, of_all: float) -> float:
+    return float(some / of_all) if of_all else float("nan")
 
 
 def fresh_rows(found: Found) -> list[dict[str, Any]]:
@@ -151,12 +167,6 @@ def fresh_rows(found: Found) -> list[dict[str, Any]]:
         for u in found.unbound
     ]  # fmt: skip
     return rows + [
-        {"experiment": "rows-feasible", "plan": p, "factor": f, "feasible": n, "drawn": of}
-        for (p, f), (n, of) in found.drawn.items()
+        {"experiment": "rows-feasible", "plan": p, "factor": f, "feasible": sum(each), "drawn": len(each)}
+        for (p, f), each in found.drawn.items()
     ]
-
-
-def mean_share(found: Sequence[Fresh]) -> float:
-    """Of the budget, for freshness, where it can be had."""
-    shares = [f.share for f in found if f.feasible]
-    return float(np.mean(shares)) if shares else float("nan")

@@ -28,10 +28,12 @@ _WHERE_KEPT = {"jaqpot": "jaqpot, where its bounds can be kept (none stale)"}
 _PLAN_WORDS = {"linear": "linear, 4 streams", "bushy": "bushy, 4 streams", "five": "5 streams"}
 
 
-def legend_below(figure: Figure, axis: Axes, columns: int) -> None:
-    """One legend for all plots."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
+def legend_below(figure: Figure, axes: Axes | Sequence[Axes], columns: int) -> None:
+    """One legend for all plots, with what any of them shows."""
+    shown: dict[str, Any] = {}
+    for axis in [axes] if isinstance(axes, Axes) else axes:
+        shown |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.legend([*shown.values()], [*shown], loc="outside lower center", ncols=columns, fontsize=9)
 
 
 def _below(axes: Any, words: str) -> None:

@@ -107,15 +107,17 @@ def shed(chain: Chain, plan: Plan, budget: float) -> float:
 
 
 def flat_rows(lab: Lab) -> list[dict[str, Any]]:
-    """For the report: means over settings of results as a share of those at saturation."""
+    """For the report: results as shares of those at saturation, setting by setting, and their means."""
     budgets = lab.given["flat"]["budgets"]
     by_setting = [_of_chain(lab, chain, budgets) for chain in chains(lab)]
-    means = {name: np.mean([found[name] for found in by_setting], axis=0) for name in by_setting[0]}
+    shares = {name: [[found[name][i] for found in by_setting] for i in range(len(budgets))]
+              for name in by_setting[0]}  # fmt: skip
     return [
-        {"experiment": "flat", "plan": name, "budget": budget, "share": round(float(mean[i]), 6)}
-        for name, mean in means.items()
-        for i, budget in enumerate(budgets)
-    ]
+        {"experiment": "flat", "plan": name, "budget": budget,
+         "share": round(float(np.mean(some)), 6), "shares": [round(s, 6) for s in some]}
+        for name, by_budget in shares.items()
+        for budget, some in zip(budgets, by_budget, strict=True)
+    ]  # fmt: skip
 
 
 def cost_rows(lab: Lab) -> list[dict[str, Any]]:

@@ -44,6 +44,7 @@ class Case:
 
     range: str
     plan: str
+    number: int
     budget: str
     factor: float
     feasible: bool
@@ -65,12 +66,12 @@ def cases(lab: Lab, say: Callable[[str], object]) -> list[Case]:
             say(f"freshness: {plan} plan, range {range_}")
             for number, setting in enumerate(lab.settings(range_, plan)):
                 rng = lab.rng("ages", range_, plan, number)
-                found += _of_setting(lab, range_, plan, setting, rng)
+                found += _of_setting(lab, (range_, plan, number), setting, rng)
     return found
 
 
 def _of_setting(
-    lab: Lab, range_: str, plan: str, setting: Setting, rng: np.random.Generator
+    lab: Lab, which: tuple[str, str, int], setting: Setting, rng: np.random.Generator
 ) -> Iterator[Case]:
     for budget, part in _budgets(lab, setting).items():
         drawn: dict[str, Ages] = {}
@@ -82,7 +83,7 @@ def _of_setting(
                 )
             stale = {p: stale_share(drawn[p], setting.bounds(factor)) for p in COMPARED}
             results = {p: a.output / setting.full.output for p, a in answers.items()}
-            yield Case(range_, plan, budget, factor, *_cover(answers["jaqpot"]), results, stale)
+            yield Case(*which, budget, factor, *_cover(answers["jaqpot"]), results, stale)
 
 
 def _budgets(lab: Lab, setting: Setting) -> dict[str, float]:

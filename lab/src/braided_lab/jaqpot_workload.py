@@ -4,12 +4,13 @@ With one common key all operators would share its selectivity. So neighbours are
 own, one for each operator: `a.k0 = b.k0`, `b.k1 = c.k1` ... Keys are drawn evenly from 1 / selectivity
 values, hence a row finds (selectivity x rows of the state) matches on average, whatever the state's history.
 
-Two ways to bound states, which the model has as well:
+Three ways to bound states, which the model has as well:
 
-| states | the engine | the model |
+| states | the join | the model |
 | --- | --- | --- |
-| "count": all hold so many rows, as in the paper | `intermediate_rows`, count windows | sizes given |
-| "time": streams by time, intermediates expire with their components | the exact join | settles |
+| "count": all hold so many rows, as in the paper | `intermediate_rows`; streams: lab | sizes given |
+| "newest": streams by time, of intermediates the newest rows | `window`, `intermediate_rows` | caps |
+| "time": streams by time, intermediates expire with their components | `window`: the exact join | settles |
 
 A batch is one unit of virtual time, a second. The first batches, which fill the states, span many seconds
 each.
@@ -32,7 +33,7 @@ from braided.policies.plan_model import PlanModel, plan_model
 from braided.query.plan_tree import HalfJoin, Plan, leaves, operators
 from braided_lab.jaqpot_settings import Setting, bearable, log_uniform
 
-States: TypeAlias = Literal["count", "time"]
+States: TypeAlias = Literal["count", "newest", "time"]
 Batch: TypeAlias = dict[str, pa.Table]
 SECOND_US = 1_000_000
 NO_LIMIT = bd.Overload(state_rows=1 << 53)  # freshness needs an overload to go with
@@ -57,20 +58,23 @@ class Workload:
 
     @property
     def held(self) -> dict[Plan, int]:
-        """Rows that states hold; none if time bounds them."""
-        return {n: round(s) for n, s in self.model.sizes.items()} if self.states == "count" else {}
+        """The most rows that states hold, where anything but time bounds them."""
+        sizes = self.model.sizes if self.states == "count" else self.model.caps
+        return {n: max(1, round(s)) for n, s in sizes.items()}
 
     def query(self, overload: bd.Overload | None, factor: float | None = None) -> bd.JoinQuery:
         """The join; with a factor, rows in results may be so many windows old. Results are times only."""
         bounds = self.setting.bounds(1.0)
         made = {n: rows for n, rows in self.held.items() if not isinstance(n, str)}
-        if made:
-            overload = dataclasses.replace(overload or NO_LIMIT, intermediate_rows=made)
+        if made and overload is not None:
+            overload = dataclasses.replace(overload, intermediate_rows=made)
+        elif overload is None and (made or factor is not None):
+            overload = bd.Overload(intermediate_rows=made) if made else NO_LIMIT
         streams = [
             bd.Stream(
                 name,
                 time="t",
-                window=_duration(bounds[name]) if self.states == "time" else None,
+                window=None if self.states == "count" else _duration(bounds[name]),
                 freshness=None if factor is None else _duration(factor * bounds[name]),
             )
             for name in self.model.streams
@@ -126,9 +130,23 @@ def with_selectivities(model: PlanModel, given: Mapping[Plan, float]) -> PlanMod
 
 
 def workload(model: PlanModel, states: States) -> Workload:
-    """Rows like a drawn model's; with time windows its intermediates' sizes follow from the rest."""
+    """Rows like a drawn model's; with time windows its intermediates' sizes follow from the rest.
+
+    Of those "newest" is the newer half.
+    """
     found = with_selectivities(model, {n: model.selectivity(n) for n in model.operators})
-    return Workload(found, states)
+    return Workload(_halved(found) if states == "newest" else found, states)
+
+
+def _halved(model: PlanModel) -> PlanModel:
+    """The same with intermediates that hold half of what they would."""
+    caps = {n: max(1.0, round(model.sizes[n] / 2)) for n in model.intermediates}
+    own: dict[Plan, float] = {n: model.sizes[n] for n in model.streams}
+    windows = {n: model.sizes[n] / model.rates[n] for n in model.streams}
+    selectivity: dict[Plan | HalfJoin, float] = {n: model.selectivity(n) for n in model.operators}
+    return plan_model(
+        model.plan, model.rates, sizes=own, selectivity=selectivity, caps=caps, limits=windows
+    )  # fmt: skip
 
 
 def draw_exact(rng: np.random.Generator, plan: Plan, within: Mapping[str, Any]) -> PlanModel:

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from braided_lab.report import Claim, Mean
-from braided_lab.window_cost import crossover
-from braided_lab.window_verdicts import (
+from braided_lab.verdicts import (
     COUNTED,
     TIMED,
     ahead,
@@ -25,6 +24,7 @@ from braided_lab.window_verdicts import (
     spread,
     written,
 )
+from braided_lab.window_cost import crossover
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from braided_lab.report import Claim, Mean
-from braided_lab.window_verdicts import (
+from braided_lab.verdicts import (
     COUNTED,
     TIMED,
     after_a_miss,

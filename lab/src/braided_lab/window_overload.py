@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 
 import braided as bd
 from braided_lab.report import Claim
+from braided_lab.verdicts import spread
 from braided_lab.window_overload_claims import Outputs, claims
-from braided_lab.window_verdicts import spread
 
 UNIT_US = 1_000_000
 

@@ -1,7 +1,7 @@
 """What the window-join paper says of Figures 8 to 11 and of overload, against what was measured.
 
 A rule's results per unit of time are counted once for each seed. Orders are those that the text states;
-values are those of the paper's formulas, from the parameters (`window_verdicts` says how both are judged).
+values are those of the paper's formulas, from the parameters (`verdicts` says how both are judged).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from braided_lab.report import Claim, mean_of
-from braided_lab.window_verdicts import COUNTED, all_of, between, own, ranking, shown, spread
+from braided_lab.verdicts import COUNTED, all_of, between, own, ranking, shown, spread
 
 Outputs = dict[str, list[float]]  # results per unit by rule, one for each seed
 _ORDERS = {

@@ -1,6 +1,6 @@
 """What the window-join paper says of Figures 2 to 6 and its examples, against what was measured.
 
-Every outcome is one number for each seed; `window_verdicts` says how they are judged, and the parameters
+Every outcome is one number for each seed; `verdicts` says how they are judged, and the parameters
 have the paper's numbers. What our weights are taken from is measured and tests nothing; nor does a layout
 that was chosen after another had missed, unless it misses as well.
 """
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from braided_lab import window_output_claims
 from braided_lab import window_paper_model as model
 from braided_lab.report import Claim, Verdict
-from braided_lab.window_cost import crossover
-from braided_lab.window_verdicts import (
+from braided_lab.verdicts import (
     COUNTED,
     TIMED,
     after_a_miss,
@@ -30,6 +29,7 @@ from braided_lab.window_verdicts import (
     spread,
     written,
 )
+from braided_lab.window_cost import crossover
 
 if TYPE_CHECKING:
     from braided_lab.window_paper import Found

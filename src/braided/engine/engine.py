@@ -107,10 +107,13 @@ class Engine:
         if not self.site.retried:
             self.measured((self.watch.us("accept") + self.watch.us("batch")) / 1e6)
 
-    def measured(self, seconds: float, ahead: float = 0.0) -> None:
-        """The latest batch took this long; `ahead` is what others did before it that budgets explain."""
+    def measured(self, seconds: float, ahead: float = 0.0, out: float = 0.0) -> None:
+        """The latest batch took this long, `out` of it to hand out results.
+
+        `ahead` is what others did before it that budgets explain.
+        """
         for measured in self.core.features.of(Feature.measured):
-            measured(seconds, self.paced_seconds, self.probes, ahead)
+            measured(seconds, self.paced_seconds + out, self.probes, ahead)
 
     @property
     def paced_seconds(self) -> float:

@@ -27,6 +27,11 @@ that needs less than a third is believed at once: nothing is quick by accident. 
 as cold: it may cost ten times what follows, so the second one's budget is ten times too generous rather than
 ten times too small, and the second batch replaces it.
 
+*Growth.* What rows bring with them comes later: rows that are let in are met by those of the batches after
+them, and a larger budget today makes every probe dearer tomorrow. So a budget shrinks at once, and grows by a
+quarter a batch, or by as much as the batch was quicker than it should be; else it swings. Rows that are let
+in are felt for as long as they are stored, by all other streams: there it grows by a tenth (`lasting`).
+
 *Spread joins.* Each bucket has a pace of its own and gets its rows' share of the budget it computes.
 `seconds_batch` runs until the bucket is done, so it holds what its core did for others before:
 `ahead_seconds` says how much of that was probing. If it is not known (0), or other tasks ran before on the
@@ -48,11 +53,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 _LEARNING = 0.4  # of a prediction's error, from batch to batch
 _ODD = 3.0
 _COLD = 10.0
 _LEAST = 0.05  # of the target, for probes, when nothing is left of it
+_GROWTH, _SLOW_GROWTH = 1.25, 1.1  # of a budget, from batch to batch
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Measured:
     """One batch: all its seconds and rows, and this engine's probes with the seconds they took.
 
     Of a join that is spread out, `rows` are those of all buckets, and `ahead_seconds` what other buckets
-    probed in this batch before this one, on the same core.
+    probed in this batch before this one, on the same core. `granted` was the budget of all.
     """
 
     seconds_batch: float
@@ -68,6 +75,7 @@ class Measured:
     probes: int
     rows: int
     ahead_seconds: float = 0.0
+    granted: int | None = None
 
     @property
     def rest_seconds(self) -> float:
@@ -77,7 +85,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Pace:
-    """What batches cost, so far; `most_rows` of one batch, `probes` a batch, and whether the last was odd."""
+    """What batches cost, so far; `most_rows` of one batch, `probes` a batch, and whether the last was odd.
+
+    `granted` is the latest budget, 0 if there was none, and `seconds` is how long that batch took.
+    """
 
     batches: int = 0
     fixed_seconds: float = 0.0
@@ -86,6 +97,8 @@ class Pace:
     most_rows: float = 0.0
     probes: float = 0.0
     odd: bool = False
+    granted: float = 0.0
+    seconds: float = 0.0
 
     def rest_seconds(self, rows: int) -> float:
         """Return what a batch of this number of rows costs without any probe."""
@@ -97,6 +110,7 @@ def after(pace: Pace, batch: Measured) -> Pace:
     times = (batch.seconds_batch, batch.seconds_probing, batch.ahead_seconds)
     if batch.rows <= 0 or batch.seconds_batch <= 0 or not all(0 <= t < math.inf for t in times):
         return pace  # a clock may jump
+    pace = dataclasses.replace(pace, granted=float(batch.granted or 0), seconds=batch.seconds_batch)
     if pace.batches < 2:  # the first batch is cold, the second replaces it
         return _begun(pace, batch)
     expected = pace.rest_seconds(batch.rows) + pace.seconds_a_probe * batch.probes
@@ -107,7 +121,9 @@ def after(pace: Pace, batch: Measured) -> Pace:
     return _learned(pace, batch, 1.0 if strange else _LEARNING)
 
 
-def budget(pace: Pace, target_seconds: float, rows: int, parallel: float = 1.0) -> int | None:
+def budget(
+    pace: Pace, target_seconds: float, rows: int, parallel: float = 1.0, *, lasting: bool = False
+) -> int | None:
     """Probes for a whole batch of `rows` rows; None: nothing is known yet, so no limit.
 
     `parallel` is how many probes are made at a time; for a bucket see `lanes`.
@@ -116,7 +132,11 @@ def budget(pace: Pace, target_seconds: float, rows: int, parallel: float = 1.0) 
         return None
     cold = _COLD if pace.batches == 1 else 1.0
     left = max(target_seconds - pace.rest_seconds(rows) / cold, _LEAST * target_seconds)
-    return max(1, math.floor(parallel * left * cold / pace.seconds_a_probe + 1e-6))
+    probes = parallel * left * cold / pace.seconds_a_probe
+    if pace.granted and pace.batches > 2:  # what was granted while it was cold says nothing
+        growth = _SLOW_GROWTH if lasting else max(_GROWTH, target_seconds / pace.seconds)
+        probes = min(probes, growth * pace.granted)
+    return max(1, math.floor(probes + 1e-6))
 
 
 def lanes(cores: int, rows: int, own_rows: int) -> float:
@@ -142,7 +162,8 @@ def _begun(pace: Pace, batch: Measured) -> Pace:
     half = batch.rest_seconds / 2
     a_probe = batch.seconds_probing / batch.probes if batch.probes else pace.seconds_a_probe
     probes = float(batch.probes or pace.probes)
-    return Pace(pace.batches + 1, half, half / batch.rows, a_probe, float(batch.rows), probes)
+    known = half, half / batch.rows, a_probe, float(batch.rows), probes
+    return Pace(pace.batches + 1, *known, granted=pace.granted, seconds=pace.seconds)
 
 
 def _learned(pace: Pace, batch: Measured, weight: float) -> Pace:
@@ -156,7 +177,8 @@ def _learned(pace: Pace, batch: Measured, weight: float) -> Pace:
     if a_row < 0:
         fixed, a_row = fixed + a_row * batch.rows, 0.0
     a_probe, probes = _probing(pace, batch, weight)
-    return Pace(pace.batches + 1, max(0.0, fixed), a_row, a_probe, most, probes)
+    latest: dict[str, Any] = {"granted": pace.granted, "seconds": pace.seconds}
+    return Pace(pace.batches + 1, max(0.0, fixed), a_row, a_probe, most, probes, **latest)
 
 
 def _probing(pace: Pace, batch: Measured, weight: float) -> tuple[float, float]:

@@ -78,15 +78,17 @@ class Bucket:
                 cores=self._plan.cores,
                 clock=received.clock,
             )
-        handed = received.handed(engine.tree)
+        handed, began = received.handed(engine.tree), time.perf_counter_ns()
+        before_us = watch.us("engine")
         for table in watch.each("engine", engine.step(arrivals, eager=False, handed=handed)):
             yield from map(Emitted, self._blobs(table))
+        out_us = (time.perf_counter_ns() - began) // 1000 - (watch.us("engine") - before_us)
         for blob in itertools.chain(self._late(arrivals), received.passing):
             yield Emitted(blob, late=True)
         if self._state is None:
             yield from map(Emitted, self._waiting(engine))
             return
-        self._measure(meta, engine, received)
+        self._measure(meta, engine, received, out_us / 1e6)
         sampled = hot_keys.samples(self._plan, arrivals)
         meta.heavy = hot_keys.observed(meta.heavy, self._plan, arrivals, sampled)
         engine.make_room(arrivals)  # any attempt may, as it likes: the results of this batch are out
@@ -107,14 +109,17 @@ class Bucket:
         report = measures.report(seen, self._plan, meta.by_input(), number=self._number, **measured)
         yield Emitted(report=report, leaves_us=engine.core.watermark.newest_us)
 
-    def _measure(self, meta: Meta, engine: Engine, received: Received) -> None:
-        """How long the batch takes, for the budget of the next; no result of this one depends on it."""
-        self.paced_seconds = engine.paced_seconds
+    def _measure(self, meta: Meta, engine: Engine, received: Received, out_seconds: float) -> None:
+        """How long the batch takes, for the budget of the next; no result of this one depends on it.
+
+        Handing results out, to whom is slower than this, is what a budget buys, too.
+        """
+        self.paced_seconds = engine.paced_seconds + out_seconds
         if received.began_us is None:
             return
         seconds = meta.clock.seconds(received.began_us, time.time_ns() // 1000)
         if not received.idle:
-            engine.measured(seconds, self._ahead_seconds)
+            engine.measured(seconds, self._ahead_seconds, out_seconds)
 
     def _blobs(self, table: pa.Table) -> Iterator[bytes]:
         if self._plan.late == "flag" and self._plan.last:

@@ -148,3 +148,16 @@ def test_oracle_a_budget_that_is_enough_loses_nothing() -> None:
         live = bd.LocalJoin(asked)
         found = pa.concat_tables([live.push(part) for part in parts])
         assert bag(found) == bag(expected(asked, tables))
+
+
+def test_rows_beyond_an_intermediates_own_window_take_no_room() -> None:
+    """With both budgets, rows that `intermediate_rows` lets go were counted, and windows cut for them."""
+    rng = np.random.default_rng(7)
+    made = batches(rng, [30, 30, 30], 12, keys=10)
+    newest, both = bd.Overload(intermediate_rows=50), bd.Overload(intermediate_rows=50, state_rows=1200)
+    plain, room = (bd.LocalJoin(query(asked, 3, "linear")) for asked in (newest, both))
+    for batch in made:
+        wanted, found = plain.push(batch), room.push(batch)
+        assert bag(found) == bag(wanted)  # 1,080 rows of streams and 50 made of them: there is room
+        assert held(room)[1] <= 50
+    assert not any(s.cut_rows for s in room.stats().streams.values())

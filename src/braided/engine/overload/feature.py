@@ -30,7 +30,7 @@ class Overloading(Rationing):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self.state = StateBudget(host)
+        self.state = StateBudget(host, self.windows.rows)
         self.regulation = Regulation(host, self.state)
 
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:

@@ -46,6 +46,7 @@ from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves, operators
 
 _LEFT = 0.05  # of a budget, that a batch may leave to the next
+_UNSEEN = 0.2  # of a target, for what is done with results after the engine is done with a batch
 _SAVED = (
     "credit", "exact_since", "spare", "lost", "too_old", "needs", "refresh", "decided_part", "decided_rows",
 )  # fmt: skip
@@ -197,7 +198,9 @@ class Rationing(Feature):
         """A batch's time, as far as it is known when it is committed, decides the budget of the next."""
         if self._target_seconds is not None:
             bought = self.entered_rows if self._drops_input else probes
-            self.pace = pacing.after(self.pace, Measured(seconds, paced, bought, self._share.total, ahead))
+            granted = self._budget_of_all()
+            batch = Measured(seconds, paced, bought, self._share.total, ahead, granted)
+            self.pace = pacing.after(self.pace, batch)
 
     # from and to a checkpoint, and what is shown
 
@@ -272,7 +275,8 @@ class Rationing(Feature):
         if self._target_seconds is None:
             return self._probes
         lanes = pacing.lanes(self._cores, self._share.total, self._share.rows)
-        return pacing.budget(self.pace, self._target_seconds, self._share.total, lanes)
+        aim = self._target_seconds * (1 - _UNSEEN if self.host.site.retried else 1)
+        return pacing.budget(self.pace, aim, self._share.total, lanes, lasting=self._drops_input)
 
     def _budget_now(self) -> float | None:
         """Return this engine's probes in this batch; None: no limit.

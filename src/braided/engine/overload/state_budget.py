@@ -31,7 +31,7 @@ from braided.policies.arrays import Bools, Int64s
 from braided.policies.sharing import whole
 from braided.policies.window_split import Made, Storing, settled, split
 from braided.query.explain.expected_state import INDEX_BYTES
-from braided.query.plan_tree import label
+from braided.query.plan_tree import Plan, label
 
 _FADING = 0.9  # of rates and sizes, from batch to batch
 _HALVINGS = 8
@@ -40,10 +40,14 @@ _NOTHING = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class _Intermediate:
-    """The rows of an intermediate that may still join: the times of their parts, by number of stream."""
+    """The rows of an intermediate that may still join: the times of their parts, by number of stream.
+
+    `most` is how many the next batch finds of them, if its window holds no more.
+    """
 
     name: str
     times: Mapping[int, Int64s]
+    most: int | None = None
 
     def above(self, floors_us: Sequence[int]) -> int:
         """Return how many rows have no part below its floor."""
@@ -51,7 +55,8 @@ class _Intermediate:
         for stream, at in self.times.items():
             found = at >= floors_us[stream]
             alive = found if alive is None else alive & found
-        return 0 if alive is None else int(np.count_nonzero(alive))
+        rows = 0 if alive is None else int(np.count_nonzero(alive))
+        return rows if self.most is None else min(self.most, rows)
 
 
 class StateBudget:
@@ -59,8 +64,9 @@ class StateBudget:
 
     saved = ("rates", "held_rows", "made_rows", "cut_rows", "decided_rates", "row_bytes")
 
-    def __init__(self, host: Host) -> None:
-        self._host, overload = host, host.query.overload
+    def __init__(self, host: Host, newest: Mapping[Plan, int]) -> None:
+        """`newest` are the windows of intermediates that have their own."""
+        self._host, self._newest, overload = host, newest, host.query.overload
         streams = len(host.query.streams)
         asked = (overload.state_rows or overload.state_bytes) if overload is not None else None
         self.room = None if asked is None else host.site.part.of_budget(int(asked))
@@ -172,7 +178,7 @@ class StateBudget:
             times = {
                 names.index(s): side.payload.words(side.first, p)[alive] for s, p in source.times.items()
             }
-            yield _Intermediate(label(source.node), times)
+            yield _Intermediate(label(source.node), times, self._newest.get(source.node))
 
 
 def bytes_of(batch: pa.RecordBatch) -> int:

@@ -1,7 +1,7 @@
-"""How the window-join lab judges: by intervals over repetitions, tolerances stated first, and least effects.
+"""How labs judge: by intervals over repetitions, tolerances stated first, and least effects.
 
-A quantity is measured once for each seed, and judged by its mean with the 95 % interval. What a single
-repetition shows has no end (`spread`), so nothing is said of it.
+A quantity is measured once for each seed or setting, and judged by its mean with the 95 % interval. What a
+single repetition shows has no end (`spread`), so nothing is said of it.
 
 | verdict | if |
 | --- | --- |
@@ -33,7 +33,7 @@ _OWN: Mapping[Verdict, Verdict] = {
 
 def spread(values: Sequence[float]) -> Mean:
     """The mean with its interval; of one value without end, and of none if a repetition failed."""
-    if not all(map(math.isfinite, values)):
+    if not len(values) or not all(map(math.isfinite, values)):
         return Mean(math.nan, math.nan, math.nan)
     return mean_of(values) if len(values) > 1 else Mean(values[0], -math.inf, math.inf)
 
@@ -73,6 +73,11 @@ def after_a_miss(verdict: Verdict) -> Verdict:
     return verdict if verdict == "not reproduced" else "not tested"
 
 
+def of_part(verdict: Verdict, cases: int, of_all: int) -> Verdict:
+    """Of what only some cases can be asked for: it can fail, but confirms nothing if these are the fewer."""
+    return verdict if 2 * cases >= of_all > 0 else after_a_miss(verdict)
+
+
 def off(ours: float, theirs: float) -> float:
     """How far off, as a part; what was not found is infinitely far."""
     return abs(ours / theirs - 1) if theirs > 0 and math.isfinite(ours) else math.inf
@@ -100,6 +105,12 @@ def near(
     if (found.low > beyond * (1 + TIMED)) if above else (found.high < beyond * (1 - TIMED)):
         return "same direction"
     return verdict
+
+
+def always(ratios: Sequence[float], least: float) -> Verdict:
+    """Of something that should be ahead in every single case, by the least effect; nearly always is less."""
+    share = sum(ratio >= 1 + least for ratio in ratios) / max(1, len(ratios))
+    return "reproduced" if share == 1 else "same direction" if share >= MOST else "not reproduced"
 
 
 def lead(ours: Sequence[float], theirs: Sequence[float]) -> Mean:
