@@ -41,7 +41,7 @@ def test_optional_streams_are_planned_above_the_core() -> None:
     several = [keyed("a"), keyed("b", "left"), keyed("c"), keyed("d", "semi")]
     on = [("a.x", "b.x"), ("a.y", "c.y"), ("c.z", "d.z")]
     assert bd.JoinQuery(several, on).tree == ((("a", "c"), "b"), "d")
-    assert bd.JoinQuery(several, on, plan="linear").core_node == ("a", "c")
+    assert bd.JoinQuery(several, on, plan="linear").kinds.core_node == ("a", "c")
 
 
 TWO: list[Any] = [stream("a"), stream("b", "left")]

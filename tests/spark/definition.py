@@ -78,7 +78,7 @@ class Definition:
             stream = query.streams[query.names.index(name)]
             columns = _plain(table)
             flags = columns.get(stream.flag or "", [None] * table.num_rows)
-            joined = [columns[c] for c in query.needed_columns(stream)]
+            joined = [columns[c] for c in query.kinds.needed(stream)]
             keys = list(zip(*joined, strict=True)) if joined else [()] * table.num_rows
             for i, (flag, key, time) in enumerate(zip(flags, keys, columns["t"], strict=True)):
                 self._sort(query, name, {c: values[i] for c, values in columns.items()}, flag, key, time)
@@ -108,7 +108,7 @@ class Definition:
             counts["null_keys"] += 1
         elif late:
             counts["late_rows"] += 1
-            self.late[name, row["id"] if name in query.shown else None] += 1
+            self.late[name, row["id"] if name in query.kinds.shown else None] += 1
         else:
             for column, values in self.accepted[name].items():
                 values.append(row[column])
@@ -146,7 +146,7 @@ class Definition:
     def _of_epoch(
         self, query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int, *, ended: bool
     ) -> Bag:
-        if query.optional:
+        if query.kinds.optional:
             passed = _FAR_US if ended else -_FAR_US if self.watermark is None else self.watermark
             return Counter(with_optional(query, rows, since, until, passed))
         last = until + query.bounds.span_us
@@ -165,15 +165,16 @@ def with_optional(
 ) -> Iterator[tuple[int | None, ...]]:
     """Every choice of partners of rows that an epoch owns, None for none; nulls once time has passed them."""
     kinds = {s.name: s.how for s in query.streams}
-    core, shown = query.core, [n for n in query.names if kinds[n] not in ("semi", "anti")]
-    found = {k: _partners(query, rows, (*core, k)) for k in query.optional}
+    core, shown = query.kinds.core, [n for n in query.names if kinds[n] not in ("semi", "anti")]
+    found = {k: _partners(query, rows, (*core, k)) for k in query.kinds.optional}
     matched = {places[-1] for k in found for places in found[k]}
     chosen = combinations(query, [rows[n] for n in core], core)
     for places in zip(*(c.tolist() for c in chosen), strict=True):
         at = dict(zip(core, places, strict=True))
         ids = {n: int(rows[n]["id"][at[n]]) for n in core}
         partners = {
-            k: [int(rows[k]["id"][p]) for *c, p in found[k] if tuple(c) == places] for k in query.optional
+            k: [int(rows[k]["id"][p]) for *c, p in found[k] if tuple(c) == places]
+            for k in query.kinds.optional
         }
         oldest = min(rows[n]["t"][at[n]] for n in core)
         wanted = (bool(partners[k]) == (how == "semi") for k, how in kinds.items() if how in ("semi", "anti"))
@@ -184,7 +185,7 @@ def with_optional(
         if not waits or _final(query, rows, at) < passed:
             yield from itertools.product(*choices)
     if "full" in kinds.values():
-        (a,), (b,) = core, query.optional
+        (a,), (b,) = core, query.kinds.optional
         for place, (number, time) in enumerate(
             zip(rows[b]["id"].tolist(), rows[b]["t"].tolist(), strict=True)
         ):
@@ -206,7 +207,7 @@ def _final(
 ) -> float:
     """From which watermark on no partner can come."""
     final, numbers = float(-_FAR_US), {name: i for i, name in enumerate(query.names)}
-    for k in query.optional if of is None else of:
+    for k in query.kinds.optional if of is None else of:
         joined = [(n, c) for a in query.graph.attributes for n, c in a if n in at and query.graph.has(a, k)]
         if any(math.isnan(rows[n][c][at[n]]) for n, c in joined):
             continue

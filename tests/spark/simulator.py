@@ -307,7 +307,7 @@ class Simulator:
         """Two attempts hand out the same; results that must be exact are compared at the end."""
         assert self.plan is not None
         if one is not other and (self.plan.query.overload or self.plan.query.memory):
-            names = self.plan.query.shown
+            names = self.plan.query.kinds.shown
             assert sum(map(_ids_of(names), one), Counter()) == sum(map(_ids_of(names), other), Counter())
 
     def _check_overload(self, overload: bd.Overload, tables: Tables, out: Made) -> None:
@@ -392,12 +392,12 @@ class Simulator:
     def check(self, *, exact: bool = True, input_shed: bool = False) -> None:
         """Nothing missing, nothing doubled, late rows once each; under overload nothing wrong."""
         assert self.plan is not None
-        names = self.plan.query.shown
+        names = self.plan.query.kinds.shown
         owed = self.owed()
         for table in (*self.found, *owed):
             self._check_contents(table)
         got = sum((_ids(names, table) for table in self.found), Counter())
-        for ended in (False, True) if self.plan.query.counts or self.plan.query.settles else (True,):
+        for ended in (False, True) if self.plan.query.counts or self.plan.query.kinds.settles else (True,):
             got += sum((_ids(names, table) for table in owed), Counter()) if ended else Counter()
             if not ended and any(meta.spilled.get("defers") for meta in self.metas().values()):
                 continue
@@ -414,7 +414,7 @@ class Simulator:
     def _check_contents(self, table: pa.Table) -> None:
         """Every result has the columns of its rows."""
         assert self.plan is not None
-        shown = self.plan.query.shown
+        shown = self.plan.query.kinds.shown
         for name, columns in ((n, c) for n, c in self.definition.accepted.items() if n in shown):
             at = {number: i for i, number in enumerate(columns["id"])}
             places = [None if i is None else at[i] for i in table[f"{name}_id"].to_pylist()]

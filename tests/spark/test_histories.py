@@ -186,5 +186,5 @@ def test_oracle_the_definition_of_histories_is_the_plain_one(seed: int) -> None:
     definition.judge(query, tables, None)
     definition.watermark = LATER_US
     plain = expected(query, tables)
-    numbers = [plain[f"{name}_id"].to_pylist() for name in query.shown]
+    numbers = [plain[f"{name}_id"].to_pylist() for name in query.kinds.shown]
     assert definition.results(ended=True) == Counter(zip(*numbers, strict=True))

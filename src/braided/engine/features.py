@@ -208,7 +208,7 @@ _HOMES: tuple[tuple[str, str, str, Callable[[JoinQuery, Site], bool]], ...] = (
     ("promises", "feature", "Promises", lambda query, _: query.promises and query.one_key),
     ("promises", "several_keys", "SeveralKeys", _of_one_of_several_keys),
     ("spill", "feature", "Spilling", lambda query, _: query.memory is not None),
-    ("outer", "feature", "Settling", lambda query, _: query.settles),
+    ("outer", "feature", "Settling", lambda query, _: query.kinds.settles),
     ("overload", "feature", "Overloading", lambda query, site: bool(query.overload or site.state_windows)),
 )
 

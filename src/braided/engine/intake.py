@@ -258,9 +258,9 @@ class Intake:
 
 def final_alone(query: JoinQuery, stream: Stream) -> Finality | None:
     """Return what tells when a stream's rows are final, if they are the core (in a full join, both are)."""
-    if query.core == (stream.name,) and query.optional:
-        return Finality(query, query.core, query.optional)
-    return Finality(query, (stream.name,), query.core) if stream.how == "full" else None
+    if query.kinds.core == (stream.name,) and query.kinds.optional:
+        return Finality(query, query.kinds.core, query.kinds.optional)
+    return Finality(query, (stream.name,), query.kinds.core) if stream.how == "full" else None
 
 
 def joined_elsewhere(part: pa.RecordBatch | Incoming) -> Arrival:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from braided.query import condition, outer
+from braided.query import condition
 from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.checks import check
 from braided.query.condition import Condition
@@ -23,6 +23,7 @@ from braided.query.join_graph import Attribute, JoinGraph, attributes, column_na
 from braided.query.layout import explain_layout
 from braided.query.meaning import PARTS, difference
 from braided.query.memory import Memory
+from braided.query.outer import Kinds, arranged
 from braided.query.overload import Overload
 from braided.query.parts import read_select, read_streams, read_within
 from braided.query.plan_tree import Plan, operators, read_plan
@@ -77,53 +78,9 @@ class JoinQuery(Value):
         return tuple(s.name for s in self.streams)
 
     @functools.cached_property
-    def core(self) -> tuple[str, ...]:
-        """The streams that have a row in every result."""
-        return tuple(s.name for s in self.streams if not s.optional)
-
-    @functools.cached_property
-    def optional(self) -> tuple[str, ...]:
-        """The streams that may have none; see `outer`."""
-        return tuple(s.name for s in self.streams if s.optional)
-
-    @property
-    def core_node(self) -> Plan:
-        """The input of an operator that holds the core, where streams are optional."""
-        return outer.core_node(self.tree, self.core)
-
-    @property
-    def settles(self) -> bool:
-        """Whether there are results that come once the watermark has passed their last partner."""
-        return any(s.how in ("left", "anti", "full") for s in self.streams)
-
-    @property
-    def settling_us(self) -> int:
-        """How long after its newest required row a result may come that waits for its last partner."""
-        if not self.settles:
-            return 0
-        ends = [self.bounds.deadline_us(self.names.index(name)) or 0 for name in self.optional]
-        mutual = [self.bounds.matrix[1][0]] if self.bounds.mutual else []
-        return max(0, *ends, *mutual)
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The streams whose columns are in results."""
-        return tuple(s.name for s in self.streams if s.how not in ("semi", "anti"))
-
-    def needed_columns(self, stream: Stream) -> tuple[str, ...]:
-        """Return the joined columns without which a row is part of no result, so that it is left out.
-
-        A required row with a null where it joins optional streams alone has no partner there. Of a full join
-        every row comes out.
-        """
-        joined = self.graph.columns(stream.name)
-        if not self.optional or stream.how in ("left", "semi", "anti"):
-            return joined
-        if any(s.how == "full" for s in self.streams):
-            return ()
-        core = set(self.core) - {stream.name}
-        meeting = [a for a in self.graph.attributes if core & {name for name, _ in a}]
-        return tuple(c for c in joined if any((stream.name, c) in a for a in meeting))
+    def kinds(self) -> Kinds:
+        """Which streams are required and which are optional, and what follows from it."""
+        return Kinds(self)
 
     @functools.cached_property
     def graph(self) -> JoinGraph:
@@ -136,8 +93,8 @@ class JoinQuery(Value):
     @functools.cached_property
     def tree(self) -> Plan:
         """The plan as nested tuples of stream names; one operator is the flat plan."""
-        if self.optional and isinstance(self.plan, str):
-            return outer.arranged(self.graph, self.plan, self.core, self.optional)
+        if self.kinds.optional and isinstance(self.plan, str):
+            return arranged(self.graph, self.plan, self.kinds.core, self.kinds.optional)
         if self.plan == "mjoin":
             return self.graph.plan(self.names)
         return self.graph.linear(self.names) if self.plan == "linear" else self.plan
@@ -182,12 +139,8 @@ class JoinQuery(Value):
     def operator_key(self, stream: Stream) -> tuple[str, ...]:
         """Return the columns of a stream that all inputs of its operator have in common."""
         return tuple(
-            self.graph.source(a, stream.name)[1] for a in self.graph.key(self.operator_of(stream.name))
+            self.graph.source(a, stream.name)[1] for a in self.graph.key(self.kinds.operator_of(stream.name))
         )
-
-    def operator_of(self, stream: str) -> tuple[Plan, ...]:
-        """Return the operator that a stream is an input of."""
-        return next(node for node in operators(self.tree) if stream in node)
 
     @property
     def promises(self) -> bool:
@@ -218,7 +171,7 @@ class JoinQuery(Value):
     def one_stage(self) -> bool:
         """Whether something needs all operators in one place: budgets, count windows, promises of any key."""
         promised = self.promises and not self.one_key
-        return bool(self.overload or self.memory or self.counts or self.optional or promised)
+        return bool(self.overload or self.memory or self.counts or self.kinds.optional or promised)
 
     @property
     def windowed(self) -> bool:
@@ -229,13 +182,6 @@ class JoinQuery(Value):
     def condition(self) -> Condition | None:
         """The parsed `where`."""
         return None if self.where is None else condition.parse(self.where)
-
-    def match_of(self, stream: str | None) -> Condition | None:
-        """Return the terms of `where` that are about an optional stream's match; None: those of the core."""
-        optional, parts = set(self.optional), outer.terms(self.where) if self.where is not None else ()
-        return outer.together(
-            [t for t in parts if outer.streams_of(t) & optional == ({stream} if stream else set())]
-        )
 
     @property
     def selected(self) -> tuple[tuple[str, str, str], ...] | None:

@@ -135,7 +135,7 @@ def dimensions_of(query: JoinQuery) -> tuple[Dimension, ...]:
     """
     graph = query.graph
     if not graph.attributes:
-        return tuple(Dimension(stream=name) for name in query.core)
+        return tuple(Dimension(stream=name) for name in query.kinds.core)
     if common := graph.key(query.names):
         return (Dimension(common),)
     by_streams: dict[frozenset[str], list[Attribute]] = {}

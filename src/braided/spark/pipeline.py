@@ -83,7 +83,7 @@ def join(
     offsets = offsets_of(plan, checkpoint or resume) if streaming else None
     read = None if offsets is None else functools.partial(logged, offsets)
     made: dict[PlanNode, DataFrame] = {
-        s.name: _watermarked(frames[s.name], s, query.settling_us) for s in query.streams
+        s.name: _watermarked(frames[s.name], s, query.kinds.settling_us) for s in query.streams
     }
     for stage in plan.stages():
         packed = _packed(stage, made, frames, read)

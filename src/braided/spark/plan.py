@@ -140,7 +140,7 @@ class JoinPlan:
         Its oldest required row lies in the epoch; partners of optional streams may be older.
         """
         inside, before_us = np.ones(len(event_us), np.bool_), 0
-        if self.query.optional:
+        if self.query.kinds.optional:
             before_us = self.query.bounds.span_us
         if self.epoch.since_us is not None:
             inside &= event_us >= self.epoch.since_us - before_us

@@ -37,7 +37,7 @@ def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
         for i, stream in enumerate(query.streams)
     ]
     pairs = [(number[a], number[b], to_us(low), to_us(high)) for (a, b), (low, high) in query.pairs]
-    if query.optional:
+    if query.kinds.optional:
         outer = Outer(query, _transitive(equal), pairs, streams)
         return _table(query, streams, list(outer.results()))
     combinations = _combinations(equal, streams)
@@ -199,7 +199,7 @@ class Outer:
         optional = next(
             (self.streams[i].stream.name for i in chosen if self.streams[i].stream.optional), None
         )
-        condition = self.query.match_of(optional)
+        condition = self.query.kinds.match(optional)
         return condition is None or _value(condition, self._row(chosen)) is True
 
     def _row(self, chosen: Mapping[int, int]) -> dict[tuple[str, str], Any]:
@@ -343,7 +343,7 @@ def _table(query: JoinQuery, streams: Sequence[_Rows], results: Sequence[tuple[i
         (f"{rows.stream.name}_{column}", rows.stream.name, column)
         for rows in streams
         for column in rows.table.column_names
-        if rows.stream.name in query.shown
+        if rows.stream.name in query.kinds.shown
     ]
     for name, stream, column in wanted:
         i = number[stream]
@@ -361,7 +361,9 @@ def _table(query: JoinQuery, streams: Sequence[_Rows], results: Sequence[tuple[i
 
 def _newest(query: JoinQuery, streams: Sequence[_Rows], chosen: Sequence[int | None]) -> int:
     """The newest time of a result: of the core where a null came, else of all streams that are shown."""
-    shown = [i for i, rows in enumerate(streams) if rows.stream.time and rows.stream.name in query.shown]
+    shown = [
+        i for i, rows in enumerate(streams) if rows.stream.time and rows.stream.name in query.kinds.shown
+    ]
     if any(chosen[i] is None for i in shown):
         core = [i for i in shown if not streams[i].stream.optional and chosen[i] is not None]
         shown = core or [i for i in shown if chosen[i] is not None]

@@ -41,10 +41,10 @@ class Firsts:
         self._inputs, self._text = inputs, query.where or ""
         self._semis = [i for i, source in enumerate(inputs) if kinds.get(source.name) == "semi"]
         self._others = [i for i in range(len(inputs)) if i not in self._semis]
-        self._core = next(i for i in self._others if set(query.core) <= set(leaves(inputs[i].node)))
-        self._matches = {i: query.match_of(inputs[i].name) for i in self._semis}
+        self._core = next(i for i in self._others if set(query.kinds.core) <= set(leaves(inputs[i].node)))
+        self._matches = {i: query.kinds.match(inputs[i].name) for i in self._semis}
         self._partners = {
-            i: Partners(query, inputs[i].name, query.core, layouts, keys, self._matches[i])
+            i: Partners(query, inputs[i].name, query.kinds.core, layouts, keys, self._matches[i])
             for i in self._semis
         }
         self._begin: list[int] = []

@@ -89,7 +89,7 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
         raise InvalidType(
             f"stream {stream.name!r}: punctuation column {stream.flag!r} has type {type_}; it must be boolean"
         )
-    shown = query.select is None and stream.name in query.shown
+    shown = query.select is None and stream.name in query.kinds.shown
     wanted = [c for c in schema.names if (shown and c not in stream.asides) or c in used]
     columns = tuple(wanted) or _any_column(stream, schema)
     for column in columns:
@@ -100,7 +100,7 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
             )
     key = query.operator_key(stream)
     counted = joined if query.counts_apart(stream) else ()
-    promised, needed = _promised_columns(query, stream) or key, query.needed_columns(stream)
+    promised, needed = _promised_columns(query, stream) or key, query.kinds.needed(stream)
     return Layout(stream, schema, columns, key, joined, promised, counted, needed)
 
 
@@ -117,7 +117,7 @@ def output_of(query: JoinQuery, layouts: tuple[Layout, ...]) -> Output:
     schemas = {layout.stream.name: layout.schema for layout in layouts}
     wanted = query.selected
     if wanted is None:
-        shown = [layout for layout in layouts if layout.stream.name in query.shown]
+        shown = [layout for layout in layouts if layout.stream.name in query.kinds.shown]
         named = [(layout.stream, column) for layout in shown for column in layout.schema.names]
         wanted = tuple((f"{s.name}_{c}", s.name, c) for s, c in named if c not in s.asides)
     time_type = result_time_type(query.streams, list(schemas.values()))

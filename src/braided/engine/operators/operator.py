@@ -172,11 +172,11 @@ class Operator:
         self.combining: Combining | None = None
         self.keys: KeyFormat | None = None
         self.firsts: Firsts | None = None  # where a semi stream joins
-        optional = not set(leaves(node)) <= set(query.core)
-        self.silent = optional and any(
-            s.how == "anti" for s in query.streams
+        kinds = query.kinds
+        self.silent = kinds.late and not set(leaves(node)) <= set(
+            kinds.core
         )  # nothing comes before it is final
-        self._finality = Finality(query, query.core, query.optional) if query.optional else None
+        self._finality = Finality(query, kinds.core, kinds.optional) if kinds.optional else None
 
     def learn(
         self, inputs: Mapping[Plan, Input], layouts: Sequence[Layout], counted: Counted | None = None
@@ -208,7 +208,7 @@ class Operator:
     def _with_nulls(self, source: Input, made: Rows, key: Sequence[pa.Array]) -> Rows:
         """The same where optional streams join: rows may lack a key, and those of the core become final."""
         final, batch = None, made.batch
-        if self._finality is not None and source.node == self._query.core_node:
+        if self._finality is not None and source.node == self._query.kinds.core_node:
             final = self._finality.of(
                 batch, source.places, lambda s: np.asarray(batch.column(source.times[s]).to_numpy())
             )

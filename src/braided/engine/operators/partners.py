@@ -75,7 +75,7 @@ class Partners:
         match: Condition | None,
     ) -> None:
         """`keys` are those of the operator that the stream is an input of, `match` the terms about it."""
-        graph, operator = query.graph, query.operator_of(stream)
+        graph, operator = query.graph, query.kinds.operator_of(stream)
         self._stream, self._core, self._match, self._text = stream, core, match, query.where or ""
         self._numbers = {name: query.names.index(name) for name in (stream, *core)}
         self._bounds = query.bounds.matrix

@@ -67,7 +67,7 @@ class Results:
         if self._owns is None or not positions.shape[1]:
             return None
         rows = zip(self._combining.inputs, sides, positions, strict=True)
-        core = set(self._query.core)
+        core = set(self._query.kinds.core)
         times = [
             source.times_of(stream, side, at)
             for source, side, at in rows
@@ -93,7 +93,7 @@ class Results:
 
     def _now(self, sides: Sequence[SideState], positions: Positions) -> Int64s:
         """The newest times of results: of the streams that are shown."""
-        shown = set(self._query.shown)
+        shown = set(self._query.kinds.shown)
         if len(shown) == len(self._query.names):
             return self._combining.now(sides, positions)
         rows = zip(self._combining.inputs, sides, positions, strict=True)

@@ -255,8 +255,8 @@ class Tree:
         if memory is not None and memory.one_sided:
             columns.append(BORN)
         stream = next((s for s in self._query.streams if s.name == source.node), None)
-        if self._query.optional and (
-            source.node == self._query.core_node or (stream and stream.how == "full")
+        if self._query.kinds.optional and (
+            source.node == self._query.kinds.core_node or (stream and stream.how == "full")
         ):
             columns.append(FINAL)
         window = stream.count_window if stream is not None else None

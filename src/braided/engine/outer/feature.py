@@ -201,12 +201,12 @@ def _passes(host: Host) -> Iterator[_Pass]:
         assert operator.keys is not None
         return Partners(query, stream, core, layouts, operator.keys, match)
 
-    of_core = {name: partners(name, query.core, query.match_of(name)) for name in query.optional}
-    needs = {name: kinds[name] == "semi" for name in query.optional if kinds[name] in ("semi", "anti")}
-    late = "anti" in kinds.values()
-    yield _Pass(host, query.core_node, query.core, query.match_of(None), of_core, needs, late=late)
-    if "full" in kinds.values():
-        (first,), (second,) = query.core, query.optional
+    joined, core = query.kinds, query.kinds.core
+    of_core = {name: partners(name, core, joined.match(name)) for name in joined.optional}
+    needs = {name: kinds[name] == "semi" for name in joined.optional if kinds[name] in ("semi", "anti")}
+    yield _Pass(host, joined.core_node, core, joined.match(None), of_core, needs, late=joined.late)
+    if joined.full:
+        (first,), (second,) = core, joined.optional
         back = {first: partners(first, (second,), query.condition)}
         yield _Pass(host, second, (second,), None, back, {}, late=False)
 

@@ -26,7 +26,7 @@ def explain(
     keyed = "" if query.keyless else f" with equal, non-null {equal}"
     lines = [
         f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
-        f"A result is one row of each {'required ' if query.optional else ''}stream{keyed}"
+        f"A result is one row of each {'required ' if query.kinds.optional else ''}stream{keyed}"
         + (", inside every bound below." if query.windowed else "; time does not limit it."),
         "",
         *_tree(query, query.tree),
@@ -102,8 +102,8 @@ _KINDS = {
 
 def _optional(query: JoinQuery) -> Iterator[str]:
     """Say what optional streams do to results, and when it is known that there is no partner."""
-    core = " and ".join(query.core)
-    for name in query.optional:
+    core = " and ".join(query.kinds.core)
+    for name in query.kinds.optional:
         stream = query.streams[query.names.index(name)]
         yield f"{stream.how}: a row of {core} comes {_KINDS[stream.how].format(name)}"
         if stream.how == "semi":
@@ -114,7 +114,7 @@ def _optional(query: JoinQuery) -> Iterator[str]:
             f"  that there is none is known {when}" if late_us is None else
             "  that there is none is known once the watermark has passed it"
         )  # fmt: skip
-    if any(s.how == "anti" for s in query.streams) and len(query.optional) > 1:
+    if any(s.how == "anti" for s in query.streams) and len(query.kinds.optional) > 1:
         yield "  nothing comes before that"
 
 

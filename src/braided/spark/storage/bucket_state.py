@@ -106,7 +106,7 @@ class BucketState:
         if self.meta.fingerprint != self._plan.fingerprint:
             self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.fingerprint
         query = self._plan.query
-        waits = self.meta.spilled.get("defers") or query.counts or query.settles
+        waits = self.meta.spilled.get("defers") or query.counts or query.kinds.settles
         self.meta.finishing = self._plan.to_dict() if waits else {}
         self._state.put(META, self.meta.encode())
 
