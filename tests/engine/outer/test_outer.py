@@ -182,6 +182,8 @@ def test_rows_stay_until_they_are_settled_and_no_longer(how: str) -> None:
     for now in range(0, 1000, 10):
         live.push({"a": rows([now, now + 1]), "b": rows([now + 1])})
     held = {name: s.live_rows for name, s in live.stats().streams.items()}
+    assert (live.stats().unsettled_rows > 0) == (how != "semi")
+    assert live.stats().unsettled_rows <= 2 * 3
     assert held["a"] <= 2 * 3
     assert held["b"] <= 3 + 1
 
@@ -236,3 +238,10 @@ def test_duckdb_says_the_same(how: str) -> None:
     columns = [found[c].to_pylist() for c in ("a_v", "b_v") if c in found.column_names]
     assert sorted(zip(*columns, strict=True), key=repr) == sorted(wanted, key=repr)
     assert len(wanted) > 30
+
+
+def test_results_that_settle_come_in_pieces() -> None:
+    live = two("left")
+    live.push({"a": rows([20] * 1000), "b": rows([0])})
+    pieces = list(live.stream({"a": rows([90]), "b": rows([90])}, chunk_rows=300))
+    assert [piece.num_rows for piece in pieces if piece["b_k"].null_count] == [300, 300, 300, 100]

@@ -98,8 +98,7 @@ class Firsts:
             asking = Asking(
                 self._inputs[self._core], sides[self._core], positions[self._core][at].astype(np.int64)
             )
-            found = partners.find(asking, sides[i], self._begin[i])
-            known[at] = found.counts > 0
+            known[at] = partners.any(asking, sides[i], self._begin[i])
         return known
 
 

@@ -25,7 +25,7 @@ from braided.query.condition import Condition
 from braided.query.join_graph import ColumnName
 from braided.query.join_query import JoinQuery
 
-_FEW = 1024
+_FEW, _MOST = 1024, 1 << 62
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,15 @@ class Partners:
             pairs += [(column, mine[0]) for column in theirs[1:]]  # a stream may have several of them
             self._equal += [(*pair, key_format_of([attribute], layouts)) for pair in pairs]
 
-    def find(self, asking: Asking, side: SideState | None, visible: int | None = None) -> Matches:
-        """Find the partners among the stored rows, or those before `visible`."""
+    def any(self, asking: Asking, side: SideState | None, visible: int | None = None) -> Bools:
+        """Tell which rows have a partner among the stored rows, or those before `visible`."""
+        alone = not self._equal and self._match is None  # then the first that is found is one
+        return self.find(asking, side, visible, most=1 if alone else _MOST).counts > 0
+
+    def find(
+        self, asking: Asking, side: SideState | None, visible: int | None = None, *, most: int = _MOST
+    ) -> Matches:
+        """Find the partners among the stored rows, or those before `visible`; of each row so many at most."""
         rows = len(asking.positions)
         if side is None or not rows or not side.rows:
             return Matches(np.zeros(0, np.int64), np.zeros(0, np.int64), rows)
@@ -104,7 +111,7 @@ class Partners:
         keyed = valid_keys([columns[c] for c in self._asked])
         hashes = self._keys.hashes([columns[c] for c in self._asked], rows)
         which, positions = _looked_up(
-            side, side.count if visible is None else visible, hashes,
+            side, side.count if visible is None else visible, most, hashes,
             np.ones(rows, np.bool_) if keyed is None else keyed, *self._range(asking),
         )  # fmt: skip
         holds = self._holding(asking, side, which, positions)
@@ -143,7 +150,7 @@ class Partners:
 
 
 def _looked_up(
-    side: SideState, visible: int, hashes: Int64s, keyed: Bools, low: Int64s, high: Int64s
+    side: SideState, visible: int, most: int, hashes: Int64s, keyed: Bools, low: Int64s, high: Int64s
 ) -> tuple[Int64s, Int64s]:
     c, room = side.columns, 2 * len(hashes) + _FEW
     arrays = c["hash"], c["time"], c["link"]
@@ -151,10 +158,10 @@ def _looked_up(
         out = np.empty(room, np.int64), np.empty(room, np.int64)
         asked = hashes, keyed, low, high, *out
         if side.index.scanned:
-            found = int(partners_among_all(*arrays, c.base, c.first, visible, *asked))
+            found = int(partners_among_all(*arrays, c.base, c.first, visible, most, *asked))
         else:
             head, shift = side.index.head, side.index.shift
-            found = int(partners_of(*arrays, head, shift, c.base, c.first, visible, *asked))
+            found = int(partners_of(*arrays, head, shift, c.base, c.first, visible, most, *asked))
         if found <= room:
             return out[0][:found], out[1][:found]
         room = found

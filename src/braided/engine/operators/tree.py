@@ -168,7 +168,8 @@ class Tree:
         combination of the rows stored below arises once, as in a batch that brings all of them.
         """
         for operator in self.operators[:-1]:
-            if operator.combining is None or (nodes is not None and operator.node not in nodes):
+            unknown = operator.combining is None or operator.silent
+            if unknown or (nodes is not None and operator.node not in nodes):
                 continue
             self.rebuilt.add(operator.node)
             before, side = operator.join.learned.copy(), self.sides[operator.node]

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.features import Feature, Host, Step, Undo
+from braided.engine.features import Feature, Host, Numbers, Step, Undo
 from braided.engine.operators import predicate
 from braided.engine.operators.partners import Asking, Matches, Partners
 from braided.engine.sides.side import SideState
@@ -48,8 +48,6 @@ class Settling(Feature):
         super().__init__(host)
         host.joined_us = NONE_US  # rows that are final before this watermark have settled
         self._passes: list[_Pass] = []
-        self.settled_rows = 0  # rows of the core, since the start
-        self._settled_now = 0
 
     def learn(self) -> Undo | None:
         """Passes are made once all schemas are known; if the batch fails, they are not."""
@@ -57,12 +55,10 @@ class Settling(Feature):
 
     def settling(self, step: Step) -> Iterator[pa.Table]:
         """Yield the results with rows that are final now, and were not before."""
-        self._settled_now = 0
         if not self._passes and self.host.builder is not None:
             self._passes += _passes(self.host)
         for one in self._passes:
             for positions in one.final(self.host.joined_us, step.later.us):
-                self._settled_now += len(positions)
                 table = one.results(positions)
                 if table.num_rows:
                     yield table
@@ -70,16 +66,19 @@ class Settling(Feature):
     def commit(self, step: Step) -> None:
         """What the watermark has passed has settled."""
         self.host.joined_us = step.later.us
-        self.settled_rows += self._settled_now
+
+    def describe(self, numbers: Numbers) -> None:
+        """How many rows wait until it is known that they have no further partner."""
+        numbers.join["unsettled_rows"] = sum(one.waiting(self.host.joined_us) for one in self._passes)
 
     def save(self, state: EngineState) -> None:
         """Up to which watermark rows have settled."""
-        state.put_feature(self.name, {"until_us": self.host.joined_us, "settled_rows": self.settled_rows})
+        state.put_feature(self.name, {"until_us": self.host.joined_us})
 
     def load(self, state: EngineState, *, same_plan: bool) -> None:
         """Go on from there."""
         if numbers := state.feature(self.name):
-            self.host.joined_us, self.settled_rows = numbers["until_us"], numbers["settled_rows"]
+            self.host.joined_us = numbers["until_us"]
 
 
 class _Pass:
@@ -117,6 +116,11 @@ class _Pass:
         for start in range(0, len(positions), _MOST):
             yield positions[start : start + _MOST]
 
+    def waiting(self, settled_us: int) -> int:
+        """How many rows are not final."""
+        side = self._host.tree.sides.get(self._node)
+        return 0 if side is None else int(np.count_nonzero(side.columns.held("final") >= settled_us))
+
     def results(self, positions: Int64s) -> pa.Table:
         """Return the results of rows that settle."""
         tree, builder = self._host.tree, self._host.builder
@@ -126,17 +130,16 @@ class _Pass:
         asking = self._chosen(asking, self._passing(asking))
         found: dict[str, Matches] = {}
         for name, wanted in self._needs.items():
-            has = self._partners[name].find(asking, tree.sides.get(name)).counts > 0
-            asking = self._chosen(asking, has == wanted)
+            asking = self._chosen(asking, self._partners[name].any(asking, tree.sides.get(name)) == wanted)
+        if not self._late:  # what has all its partners came when the last one did
+            has = [self._partners[name].any(asking, tree.sides.get(name)) for name in self._left]
+            asking = self._chosen(asking, ~np.logical_and.reduce(has))
         for name in self._left:
             found[name] = self._partners[name].find(asking, tree.sides.get(name))
         rows, chosen = _combined(found, len(asking.positions))
         lacking = np.zeros(len(rows), np.bool_)
         for at in chosen.values():
             lacking |= at < 0
-        if not self._late:
-            rows, chosen = rows[lacking], {name: at[lacking] for name, at in chosen.items()}
-            lacking = lacking[lacking]
         return self._table(asking, rows, chosen, lacking)
 
     def _owned(self, asking: Asking) -> Bools | None:
