@@ -32,7 +32,7 @@ ENGINE := tests/kernels tests/sides tests/operators tests/engine tests/local
 SPARK := tests/spark benchmarks lab/tests/test_driver_selection.py lab/tests/test_metadata_join.py lab/tests/test_window_join.py
 test: check docs
 	@mkdir -p build; \
-	$(BIN)/python -m pytest $(SPARK) > build/spark-tests.txt 2>&1 & spark=$$!; \
+	BRAIDED_SEEDS=0.4 $(BIN)/python -m pytest $(SPARK) > build/spark-tests.txt 2>&1 & spark=$$!; \
 	BRAIDED_SEEDS=0.2 nice $(BIN)/python -m pytest $(ENGINE) > build/engine-tests.txt 2>&1 & engine=$$!; \
 	$(BIN)/python -m pytest tests src lab $(SPARK:%=--ignore=%) $(ENGINE:%=--ignore=%); others=$$?; \
 	wait $$engine; engine=$$?; cat build/engine-tests.txt; \

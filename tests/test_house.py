@@ -11,11 +11,14 @@ from pathlib import Path
 PRODUCT = Path(__file__).parents[1] / "src" / "braided"
 MOST_METHODS = 25
 MOST_LINES = 400
-MOST_CODE = 20_700  # lines of code of the product; lower it whenever you can
+MOST_CODE = 21_600  # lines of code of the product; lower it whenever you can
 
 # larger for now, with the reason; what no longer needs an exception must leave the list
 LONG_FILES: dict[str, str] = {}
-LARGE_CLASSES: dict[str, str] = {}
+LARGE_CLASSES: dict[str, str] = {
+    "engine/features.py:Feature": "a hook for each thing that a batch goes through",
+    "query/join_query.py:JoinQuery": "what follows from a query is asked of it",
+}
 
 
 @functools.cache

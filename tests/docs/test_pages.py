@@ -16,6 +16,10 @@ def test_a_page_runs(page: str) -> None:
     run(page, found, {})
 
 
+def test_optional_streams_come_out_as_the_page_shows() -> None:
+    run("howto/outer.md", blocks("howto/outer.md", until="## On Spark"), {})
+
+
 def test_what_allocations_yield_is_what_the_page_shows() -> None:
     found = blocks("howto/overload.md", "## What each allocation would yield", "## CPU: rows admitted")
     assert len(found) == 1

@@ -254,7 +254,7 @@ WRONG = [
     ("SELECT * FROM a, b", 1, 16, "a comma between streams is not supported; write JOIN"),
     ("SELECT * FROM a JOIN b", 1, 22, "JOIN b has no ON"),
     ("SELECT * FROM a CROSS JOIN b", 1, 17, "CROSS JOIN is not supported"),
-    ("SELECT * FROM a\n  LEFT JOIN b ON a.k = b.k", 2, 3, "LEFT JOIN is not supported"),
+    ("SELECT * FROM a\n  OUTER JOIN b ON a.k = b.k", 2, 3, "OUTER JOIN is not supported; write LEFT"),
     ("SELECT * FROM a JOIN a ON a.k = a.k", 1, 22, "'a' is the name of two streams"),
     ("SELECT * FROM a x JOIN a y ON x.k = y.k", 1, 24, "stream 'a' is joined twice"),
     ("SELECT * FROM a JOIN b ON a.k = b.k JOIN c ON c.x > b.x", 1, 42, "no equality joins stream 'c'"),

@@ -8,9 +8,10 @@ and those whose rows lie too far apart go at once.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from braided.policies.arrays import Bools, Int64s
 from braided.query.durations import to_us
 
 Tables: TypeAlias = Mapping[str, pa.Table]
-Bag: TypeAlias = "Counter[tuple[int, ...]]"
+Bag: TypeAlias = "Counter[tuple[int | None, ...]]"
 Columns: TypeAlias = dict[str, Any]
 _FAR_US = 1 << 60
 WHERE: dict[str, Callable[[Any, Any], Any]] = {
@@ -77,7 +78,7 @@ class Definition:
             stream = query.streams[query.names.index(name)]
             columns = _plain(table)
             flags = columns.get(stream.flag or "", [None] * table.num_rows)
-            joined = [columns[c] for c in query.graph.columns(name)]
+            joined = [columns[c] for c in query.kinds.needed(stream)]
             keys = list(zip(*joined, strict=True)) if joined else [()] * table.num_rows
             for i, (flag, key, time) in enumerate(zip(flags, keys, columns["t"], strict=True)):
                 self._sort(query, name, {c: values[i] for c, values in columns.items()}, flag, key, time)
@@ -107,7 +108,7 @@ class Definition:
             counts["null_keys"] += 1
         elif late:
             counts["late_rows"] += 1
-            self.late[name, row["id"]] += 1
+            self.late[name, row["id"] if name in query.kinds.shown else None] += 1
         else:
             for column, values in self.accepted[name].items():
                 values.append(row[column])
@@ -145,6 +146,9 @@ class Definition:
     def _of_epoch(
         self, query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int, *, ended: bool
     ) -> Bag:
+        if query.kinds.optional:
+            passed = _FAR_US if ended else -_FAR_US if self.watermark is None else self.watermark
+            return Counter(with_optional(query, rows, since, until, passed))
         last = until + query.bounds.span_us
         near = [_picked(rows[n], (rows[n]["t"] >= since) & (rows[n]["t"] < last)) for n in query.names]
         chosen = combinations(query, near)
@@ -156,30 +160,92 @@ class Definition:
         return Counter(zip(*ids, strict=True))
 
 
-def combinations(query: bd.JoinQuery, streams: Sequence[Columns]) -> list[Int64s]:
-    """Which rows join, by stream the number of the row."""
-    names, pairs = query.names, {pair: tuple(map(to_us, bounds)) for pair, bounds in query.pairs}
+def with_optional(
+    query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int, passed: int
+) -> Iterator[tuple[int | None, ...]]:
+    """Every choice of partners of rows that an epoch owns, None for none; nulls once time has passed them."""
+    kinds = {s.name: s.how for s in query.streams}
+    core, shown = query.kinds.core, [n for n in query.names if kinds[n] not in ("semi", "anti")]
+    found = {k: _partners(query, rows, (*core, k)) for k in query.kinds.optional}
+    matched = {places[-1] for k in found for places in found[k]}
+    chosen = combinations(query, [rows[n] for n in core], core)
+    for places in zip(*(c.tolist() for c in chosen), strict=True):
+        at = dict(zip(core, places, strict=True))
+        ids = {n: int(rows[n]["id"][at[n]]) for n in core}
+        partners = {
+            k: [int(rows[k]["id"][p]) for *c, p in found[k] if tuple(c) == places]
+            for k in query.kinds.optional
+        }
+        oldest = min(rows[n]["t"][at[n]] for n in core)
+        wanted = (bool(partners[k]) == (how == "semi") for k, how in kinds.items() if how in ("semi", "anti"))
+        if not since <= oldest < until or not all(wanted):
+            continue
+        choices: list[list[int | None]] = [[ids[n]] if n in ids else [*partners[n]] or [None] for n in shown]
+        waits = "anti" in kinds.values() or [None] in choices
+        if not waits or _final(query, rows, at) < passed:
+            yield from itertools.product(*choices)
+    if "full" in kinds.values():
+        (a,), (b,) = core, query.kinds.optional
+        for place, (number, time) in enumerate(
+            zip(rows[b]["id"].tolist(), rows[b]["t"].tolist(), strict=True)
+        ):
+            final = _final(query, rows, {b: place}, (a,))
+            if place not in matched and since <= time < until and final < passed:
+                yield None, int(number)
+
+
+def _partners(
+    query: bd.JoinQuery, rows: Mapping[str, Columns], names: Sequence[str]
+) -> list[tuple[int, ...]]:
+    """The places of rows of the core that meet, with that of a partner of one stream behind them."""
+    chosen = combinations(query, [rows[n] for n in names], names)
+    return list(zip(*(c.tolist() for c in chosen), strict=True))
+
+
+def _final(
+    query: bd.JoinQuery, rows: Mapping[str, Columns], at: Mapping[str, int], of: Sequence[str] | None = None
+) -> float:
+    """From which watermark on no partner can come."""
+    final, numbers = float(-_FAR_US), {name: i for i, name in enumerate(query.names)}
+    for k in query.kinds.optional if of is None else of:
+        joined = [(n, c) for a in query.graph.attributes for n, c in a if n in at and query.graph.has(a, k)]
+        if any(math.isnan(rows[n][c][at[n]]) for n, c in joined):
+            continue
+        bounds = {n: query.bounds.matrix[numbers[n]][numbers[k]] for n in at}
+        final = max(final, min(rows[n]["t"][at[n]] + bounds[n] for n in at))
+    return final
+
+
+def combinations(
+    query: bd.JoinQuery, streams: Sequence[Columns], names: Sequence[str] | None = None
+) -> list[Int64s]:
+    """Which rows of all streams join, or of some; by stream the number of the row."""
+    names = query.names if names is None else names
+    place, pairs = (
+        {name: i for i, name in enumerate(query.names)},
+        {pair: tuple(map(to_us, bounds)) for pair, bounds in query.pairs},
+    )
     at = {name: i for i, name in enumerate(names)}
     chosen: list[Int64s] = [np.arange(len(streams[0]["t"]))]
     for i, here in enumerate(streams[1:], 1):
         fits = np.ones((len(chosen[0]), len(here["t"])), np.bool_)
         for attribute in query.graph.attributes:
-            others = [(at[s], c) for s, c in attribute if at[s] < i]
-            for own in (c for s, c in attribute if at[s] == i):
+            others = [(at[s], c) for s, c in attribute if s in at and at[s] < i]
+            for own in (c for s, c in attribute if s == names[i]):
                 for other, column in others:
                     fits &= streams[other][column][chosen[other]][:, None] == here[own][None, :]
         for j in range(i):
             apart = here["t"][None, :] - streams[j]["t"][chosen[j]][:, None]
-            fits &= (apart <= _window(query, j)) & (-apart <= _window(query, i))
+            fits &= (apart <= _window(query, place[names[j]])) & (-apart <= _window(query, place[names[i]]))
             low, high = pairs.get((names[j], names[i]), (-_FAR_US, _FAR_US))
             fits &= (low <= apart) & (apart <= high)
             low, high = pairs.get((names[i], names[j]), (-_FAR_US, _FAR_US))
             fits &= (low <= -apart) & (-apart <= high)
-        if i == 1 and query.where is not None:
+        if names[i] == "s1" and query.where is not None:
             fits &= WHERE[query.where](streams[0]["n"][chosen[0]][:, None], here["n"][None, :])
         before, new = np.nonzero(fits)
         chosen = [*(c[before] for c in chosen), new]
-    return _inside_counts(query, streams, chosen)
+    return _inside_counts(query, streams, chosen) if query.counts else chosen
 
 
 def _window(query: bd.JoinQuery, i: int) -> int:

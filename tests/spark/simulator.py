@@ -301,13 +301,13 @@ class Simulator:
         self.found.append(table.filter(pc.invert(flagged)).drop_columns([LATE_COLUMN]))
         for row in table.filter(flagged).to_pylist():
             name = row[LATE_COLUMN]
-            self.late[name, row[f"{name}_id"]] += 1
+            self.late[name, row.get(f"{name}_id")] += 1
 
     def _assert_same(self, one: Made, other: Made) -> None:
         """Two attempts hand out the same; results that must be exact are compared at the end."""
         assert self.plan is not None
         if one is not other and (self.plan.query.overload or self.plan.query.memory):
-            names = self.plan.query.names
+            names = self.plan.query.kinds.shown
             assert sum(map(_ids_of(names), one), Counter()) == sum(map(_ids_of(names), other), Counter())
 
     def _check_overload(self, overload: bd.Overload, tables: Tables, out: Made) -> None:
@@ -347,7 +347,7 @@ class Simulator:
         if overload is None or not table.num_rows:
             return
         clock_us = self.clock_s * 1_000_000 if overload.clock == "wall" else max(newest)
-        for stream in query.streams:
+        for stream in (s for s in query.streams if s.freshness is not None):
             times = table[f"{stream.name}_t"].cast(pa.int64()).to_pylist()
             if stream.freshness_us is not None:
                 assert min(times) >= clock_us - stream.freshness_us, (stream.name, min(times), clock_us)
@@ -392,12 +392,12 @@ class Simulator:
     def check(self, *, exact: bool = True, input_shed: bool = False) -> None:
         """Nothing missing, nothing doubled, late rows once each; under overload nothing wrong."""
         assert self.plan is not None
-        names = self.plan.query.names
+        names = self.plan.query.kinds.shown
         owed = self.owed()
         for table in (*self.found, *owed):
             self._check_contents(table)
         got = sum((_ids(names, table) for table in self.found), Counter())
-        for ended in (False, True) if self.plan.query.counts else (True,):
+        for ended in (False, True) if self.plan.query.counts or self.plan.query.kinds.settles else (True,):
             got += sum((_ids(names, table) for table in owed), Counter()) if ended else Counter()
             if not ended and any(meta.spilled.get("defers") for meta in self.metas().values()):
                 continue
@@ -413,13 +413,15 @@ class Simulator:
 
     def _check_contents(self, table: pa.Table) -> None:
         """Every result has the columns of its rows."""
-        for name, columns in self.definition.accepted.items():
+        assert self.plan is not None
+        shown = self.plan.query.kinds.shown
+        for name, columns in ((n, c) for n, c in self.definition.accepted.items() if n in shown):
             at = {number: i for i, number in enumerate(columns["id"])}
-            places = [at[i] for i in table[f"{name}_id"].to_pylist()]
+            places = [None if i is None else at[i] for i in table[f"{name}_id"].to_pylist()]
             for column in (c for c in ("k", "m", "n", "t") if c in columns):
                 values = table[f"{name}_{column}"]
                 values = values.cast(pa.int64()).to_pylist()
-                assert values == [columns[column][p] for p in places], (name, column)
+                assert values == [None if p is None else columns[column][p] for p in places], (name, column)
 
     def _check_counts(self) -> None:
         """Every row is counted once, whatever cells and epochs it went to."""

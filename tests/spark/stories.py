@@ -42,9 +42,14 @@ class Story:
     """One history's choices; what never changes is chosen at once."""
 
     def __init__(
-        self, rng: np.random.Generator, windows: str | None = None, budget: str | None = None
+        self,
+        rng: np.random.Generator,
+        windows: str | None = None,
+        budget: str | None = None,
+        *,
+        optional: bool = False,
     ) -> None:
-        """With a `budget` of this kind, which is short and does not change."""
+        """With a `budget` of this kind, which is short and does not change; with `optional` streams."""
         self.rng = rng
         self.graph: Any = ONE_KEY if rng.random() < 0.6 else GRAPHS[int(rng.integers(len(GRAPHS)))]
         self.names = [f"s{i}" for i in range(self._streams())]
@@ -55,23 +60,30 @@ class Story:
             self.names = self.names[:3] if self.graph == ONE_KEY else self.names
         self.within = self.windows in ("mixed", "count") and rng.random() < 0.6  # so that all is bounded
         self.budget, self.short = budget or self._budget(), budget is not None
+        self.kinds = ["inner"] * len(self.names)
+        if (optional or rng.random() < 0.25) and not self.short:
+            self._with_optional_streams()
         self.ample = self.budget.startswith("overload") and rng.random() < 0.4 and not self.short
         self.early = self.budget == "overload-input" and (self.short or rng.random() < 0.6)  # is dropped
         self.fixed: bd.Overload | None = None
         self.idles = rng.random() < 0.25
-        lossy = self.budget.startswith("overload") and not self.ample
+        lossy = self.budget.startswith("overload") and not self.ample and not self.optional
         self.ages = str(rng.choice(["", "event", "wall"])) if lossy else ""  # by which clock rows are too old
         self.beats = self.idles or self.budget == "defer" or self.ages == "wall" or rng.random() < 0.1
         aged = [n for n in range(len(self.names)) if self.ages and rng.random() < 0.7]
         self.fresh = {self.names[n]: self._fresh(n) for n in aged}  # a checkpoint's are always the same
         self.promises = ["any"] * len(self.names)
         self.downward = rng.random() < 0.3
-        if self.graph == ONE_KEY and rng.random() < (0.7 if self.windows == "unbounded" else 0.4):
+        if (
+            self.graph == ONE_KEY
+            and not self.optional
+            and rng.random() < (0.7 if self.windows == "unbounded" else 0.4)
+        ):
             kinds: tuple[str, ...] = DOWNWARD if self.downward else UPWARD
             if self.windows == "unbounded" and rng.random() < 0.6:  # so that all keys can be closed
                 kinds = ("punctuated", "unique-punctuated") if self.downward else ("punctuated", "range")
             self.promises = rng.choice(kinds, len(self.names)).tolist()
-        may_promise = self.budget not in ("memory", "defer") and self.windows != "count"
+        may_promise = self.budget not in ("memory", "defer") and self.windows != "count" and not self.optional
         if not isinstance(self.graph, str) and may_promise and rng.random() < 0.6:
             kinds = DOWNWARD if self.downward else UPWARD
             by_k = [any(f"{name}.k" in pair for pair in self.graph) for name in self.names]
@@ -86,6 +98,31 @@ class Story:
         self.next_id = 0
         self.base, self.used = 0, {name: set[int]() for name in self.names}
         self.lowest = dict.fromkeys(self.names, 0)  # keys of ordered streams go up
+
+    def _with_optional_streams(self) -> None:
+        """Make some streams optional; each must share a column with a required one."""
+        rng = self.rng
+        if self.windows != "time":
+            return
+        kinds = ["inner", *rng.choice(["inner", "left", "semi", "anti"], len(self.names) - 1).tolist()]
+        if len(kinds) == 2 and self.graph == ONE_KEY and rng.random() < 0.4:
+            kinds[1] = "full"
+        try:
+            streams = [
+                bd.Stream(n, "k" if self.graph == ONE_KEY else None, time="t", window="1 us", how=how)
+                for n, how in zip(self.names, kinds, strict=True)
+            ]
+            on = None if isinstance(self.graph, str) else self.graph
+            bd.JoinQuery(streams, on, where="s0.n < s1.n" if self.graph == NO_KEY else None)
+        except bd.BraidedError:
+            return
+        self.kinds = kinds
+        if any(kind != "inner" for kind in kinds) and self.budget not in ("", "overload"):
+            self.budget = ""
+
+    @property
+    def optional(self) -> bool:
+        return any(kind != "inner" for kind in self.kinds)
 
     def _streams(self) -> int:
         if self.graph == NO_KEY:
@@ -114,7 +151,7 @@ class Story:
     @property
     def bounded(self) -> bool:
         """Whether the query may change in a way that needs an epoch."""
-        return self.windows == "time" or self.within
+        return (self.windows == "time" or self.within) and "full" not in self.kinds
 
     # the query
 
@@ -158,6 +195,7 @@ class Story:
             punctuation="p" if kind.endswith("punctuated") else punctuation,
             idle_after=f"{rng.choice([2, 5])} seconds" if self.idles and rng.random() < 0.6 else None,
             freshness=self.fresh.get(name),
+            how=self.kinds[number],
         )  # fmt: skip
 
     def _fresh(self, number: int) -> Any:
@@ -173,14 +211,14 @@ class Story:
         rng = self.rng
         if self.within:
             return {("s0", name): f"{rng.choice([5, 12])} us" for name in self.names[1:]}
-        if self.windows == "time" and rng.random() < 0.15:
+        if self.windows == "time" and not self.optional and rng.random() < 0.15:
             return {("s0", "s1"): ("-3 us", f"{rng.choice([0, 8])} us")}
         return None
 
     def plan(self) -> Any:
         if self.windows == "count" and self.budget in ("memory", "defer"):
             return "mjoin"
-        if self.graph == ONE_KEY and self.rng.random() < 0.4:
+        if self.graph == ONE_KEY and not self.optional and self.rng.random() < 0.4:
             return random_plan(self.rng, len(self.names), width=int(self.rng.choice([2, 2, 3])))
         return str(self.rng.choice(["mjoin", "linear"]))
 
@@ -188,7 +226,7 @@ class Story:
         """Budgets; if they are ample they are never short."""
         rng, counts, size = self.rng, self.windows == "count", self._size
         budget: dict[str, Any] = {"probes": size(3, 9, 20)}
-        if not counts and rng.random() < 0.4:
+        if not counts and not self.optional and rng.random() < 0.4:
             budget |= {"state_rows": size(8, 40)} if rng.random() < 0.7 else {"state_bytes": size(4096, 9000)}
         clock: Any = self.ages or "event"
         moves: dict[str, Any] = {"epsilon": float(rng.choice([0.01, 0.08])), "p": 0.05}
@@ -221,7 +259,8 @@ class Story:
     def tree(self, plan: Any) -> Plan:
         on = None if isinstance(self.graph, str) else self.graph
         key = "k" if self.graph == ONE_KEY else None
-        streams = [bd.Stream(name, key, time="t") for name in self.names]
+        kinds = zip(self.names, self.kinds, strict=True)
+        streams = [bd.Stream(name, key, time="t", how=how) for name, how in kinds]
         return bd.JoinQuery(streams, on, plan=plan, where=next(iter(WHERE))).tree
 
     def _size(self, *few: int) -> int:
@@ -245,7 +284,8 @@ class Story:
         rng = self.rng
         buckets = int(rng.choice([1, 1, 2, 2, 2, 2, 4, 4, 4, 8]))
         layout = choose(query, buckets, {n: float(rng.integers(1, 9)) for n in query.names})
-        fat = [s.name for s in query.streams if not s.promises and s.count_window is None]
+        fat = [s.name for s in query.streams if not s.promises and s.count_window is None and not s.optional]
+        fat = [] if "full" in self.kinds else fat
         if self.graph == ONE_KEY and buckets > 1 and fat and rng.random() < 0.5:
             plan = JoinPlan(query, tuple(schemas[n] for n in query.names), buckets, "flag")
             keys = key_format_of(dimensions_of(query)[0].key, plan.layouts)

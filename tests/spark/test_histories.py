@@ -25,10 +25,16 @@ class History:
     """A random history, told and checked."""
 
     def __init__(
-        self, seed: int, arena: str = "", windows: str | None = None, budget: str | None = None
+        self,
+        seed: int,
+        arena: str = "",
+        windows: str | None = None,
+        budget: str | None = None,
+        *,
+        optional: bool = False,
     ) -> None:
         self.rng = rng = np.random.default_rng(seed)
-        self.story = Story(rng, windows, budget)
+        self.story = Story(rng, windows, budget, optional=optional)
         late: Literal["drop", "flag"] = "drop" if self.story.early else "flag"
         self.simulator = Simulator(rng, self.story.schemas, arena=arena, late=late)
         self.query = self.story.query()
@@ -153,6 +159,14 @@ def test_oracle_histories_of_count_windows(seed: int) -> None:
     History(seed, windows="count").tell()
 
 
+@pytest.mark.parametrize("seed", seeds(60))
+def test_oracle_histories_of_optional_streams(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "root", lambda: tmp_path / "arenas")
+    History(seed, "app" if seed % 4 == 0 else "", optional=True).tell()
+
+
 @pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("budget", ["overload", "overload-input"])
 def test_oracle_histories_of_decisions(budget: str, seed: int) -> None:
@@ -172,5 +186,5 @@ def test_oracle_the_definition_of_histories_is_the_plain_one(seed: int) -> None:
     definition.judge(query, tables, None)
     definition.watermark = LATER_US
     plain = expected(query, tables)
-    numbers = [plain[f"{name}_id"].to_pylist() for name in story.names]
-    assert definition.results() == Counter(zip(*numbers, strict=True))
+    numbers = [plain[f"{name}_id"].to_pylist() for name in query.kinds.shown]
+    assert definition.results(ended=True) == Counter(zip(*numbers, strict=True))

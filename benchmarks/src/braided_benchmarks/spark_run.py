@@ -93,8 +93,11 @@ def _braided(frames: dict[str, DataFrame]) -> DataFrame:
     return joined
 
 
-def chain(frames: dict[str, DataFrame], window: str) -> DataFrame:
-    """Spark's own way: binary joins one after the other, each bounded in time."""
+def chain(frames: dict[str, DataFrame], window: str, how: str = "inner") -> DataFrame:
+    """Spark's own way: binary joins one after the other, each bounded in time.
+
+    What is not inner is bounded by the first stream alone: the others' times may be null.
+    """
     joined: DataFrame | None = None
     done: list[str] = []
     for name, frame in frames.items():
@@ -103,9 +106,9 @@ def chain(frames: dict[str, DataFrame], window: str) -> DataFrame:
         if joined is not None:
             near = [
                 f"{d}_ts between {name}_ts - interval {window} and {name}_ts + interval {window}"
-                for d in done
+                for d in (done if how == "inner" else done[:1])
             ]
-            joined = joined.join(right, F.expr(" and ".join([f"{done[0]}_k = {name}_k", *near])))
+            joined = joined.join(right, F.expr(" and ".join([f"{done[0]}_k = {name}_k", *near])), how)
             # Spark refuses a second event-time column from one side, so only the first stays one
             joined = joined.select(
                 *(

@@ -71,7 +71,7 @@ class Core:
         root = self.tree.root
         if self.builder is None and output is not None and root.combining is not None:
             whole = output if root.node == self.query.tree else None
-            self.builder = Results(self.query, known, whole, root.combining, self.site.owns)
+            self.builder = Results(self.query, known, whole, root.combining, self.site.owns, root.firsts)
         for learn in self.features.of(Feature.learn):
             if (undo := learn()) is not None and undoing is not None:
                 undoing.append(undo)

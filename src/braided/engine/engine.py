@@ -215,6 +215,10 @@ class Engine:
                 for found in hooks.found:
                     found(self.tree.root.number, sides, core.builder.latest)
                 yield table
+        for settling in core.features.of(Feature.settling):
+            for table in settling(step):
+                for start in range(0, table.num_rows, piece_rows):
+                    yield table.slice(start, piece_rows)
 
     def _commit(self, step: Step) -> None:
         core = self.core

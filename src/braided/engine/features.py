@@ -12,6 +12,7 @@ A batch goes through the hooks like this, and what a feature changes from `enter
     begin    tidy up before rows are stored; nothing that a result can show
     enter    what is really stored now, and who may probe
     arrived, allow, found, owed    while operators run
+    settling what comes out although it has not arisen now
     commit   or undo
     purge    forget what no row to come can meet
 """
@@ -154,6 +155,10 @@ class Feature:
         """Find combinations with rows that are not in memory."""
         return iter(())
 
+    def settling(self, step: Step) -> Iterator[pa.Table]:
+        """Yield further results of the step, now that its rows are stored and its combinations found."""
+        return iter(())
+
     def commit(self, step: Step) -> None:
         """The step has found all it was to find; the watermark has moved."""
 
@@ -203,6 +208,7 @@ _HOMES: tuple[tuple[str, str, str, Callable[[JoinQuery, Site], bool]], ...] = (
     ("promises", "feature", "Promises", lambda query, _: query.promises and query.one_key),
     ("promises", "several_keys", "SeveralKeys", _of_one_of_several_keys),
     ("spill", "feature", "Spilling", lambda query, _: query.memory is not None),
+    ("outer", "feature", "Settling", lambda query, _: query.kinds.settles),
     ("overload", "feature", "Overloading", lambda query, site: bool(query.overload or site.state_windows)),
 )
 

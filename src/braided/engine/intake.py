@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from braided.engine.operators.finality import Finality
 from braided.engine.operators.layout import Layout
 from braided.engine.sides import times
 from braided.engine.sides.keys import KeyFormat, Keys, key_format, keys_in, valid_keys
@@ -135,6 +136,8 @@ class Intake:
         self._keeps_null_keys = per == "stream"
         self._needs_checks = (per == "key" or query.promises) and not keys.exact
         self._needs_values = query.emit_punctuations and not keys.exact
+        self._finality = final_alone(query, layout.stream)
+        self._places = {(layout.stream.name, c): place for place, c in enumerate(layout.columns)}
         _check_range(layout, self._promised)
 
     def read(self, part: pa.RecordBatch | Incoming, watermark_us: int, *, borrow: bool) -> Arrival:
@@ -194,7 +197,7 @@ class Intake:
         columns = [to_storable(batch.column(c)) for c in self.layout.columns]
         stored = pa.RecordBatch.from_arrays(columns, schema=self.layout.stored_schema)
         event = self._times(stored)
-        keyed = valid_keys([stored.column(c) for c in self.layout.joined])
+        keyed = valid_keys([stored.column(c) for c in self.layout.needed])
         late = self._late(event, watermark_us)
         keep = _both(event.valid, None if late is None else ~late)
         null_keys = 0 if keyed is None else int((~keyed if keep is None else ~keyed & keep).sum())
@@ -230,8 +233,13 @@ class Intake:
     def _hashed(self, stored: pa.RecordBatch, event_us: Int64s, linked: Bools | None) -> Rows:
         columns = [stored.column(k) for k in self.layout.keys]
         hashes = self._keys.hashes(columns, len(event_us))
+        if linked is None and self.layout.needed != self.layout.joined:
+            linked = valid_keys(columns)
+        final = (
+            None if self._finality is None else self._finality.of(stored, self._places, lambda _: event_us)
+        )
         if not self.layout.counted:
-            return Rows(stored, hashes, event_us, linked, self._checks(columns))
+            return Rows(stored, hashes, event_us, linked, self._checks(columns), final=final)
         counted = keys_in(self.layout.counting, [stored.column(c) for c in self.layout.counted])
         return Rows(stored, hashes, event_us, linked, counted.checks, counted=counted.hashes)
 
@@ -246,6 +254,13 @@ class Intake:
             return None
         late = event.us < watermark_us
         return late if event.valid is None else late & event.valid
+
+
+def final_alone(query: JoinQuery, stream: Stream) -> Finality | None:
+    """Return what tells when a stream's rows are final, if they are the core (in a full join, both are)."""
+    if query.kinds.core == (stream.name,) and query.kinds.optional:
+        return Finality(query, query.kinds.core, query.kinds.optional)
+    return Finality(query, (stream.name,), query.kinds.core) if stream.how == "full" else None
 
 
 def joined_elsewhere(part: pa.RecordBatch | Incoming) -> Arrival:

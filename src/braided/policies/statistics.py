@@ -169,6 +169,7 @@ class Statistics:
     owed_seconds: float = number(
         "how long the oldest of them has waited, at most", "max", "seconds", default=0.0
     )
+    unsettled_rows: int = number("required rows of which it is not known yet whether partners are lacking")
     exempt_rows: int = number("rows in memory that do not go while something may be owed to them")
     disk_decision: str = number("what was last decided about the disk", "words", default="")
     punctuations_out: int = number("keys that the output was told to be complete")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
+from braided.query import outer
 from braided.query.durations import to_text
 from braided.query.errors import InvalidValue, about, require_stream
 from braided.query.plan_tree import intermediates, label
@@ -29,11 +30,13 @@ def check(query: JoinQuery) -> None:
         for stream in query.streams:
             for option, sentence in problems(query, stream):
                 raise InvalidValue.of(stream.name, option, sentence)
+    outer.check_streams(query)
     with about("plan"):
         query.graph.check(query.tree)
     with about("within"):
         _ = query.bounds
     _check_names(query)
+    outer.check_whole(query)
     for place, sentence in _intermediates(query):
         raise InvalidValue(f"Overload: {sentence}", option="overload", position=(place,))
     for stream in query.streams:
@@ -58,6 +61,10 @@ def _streaming(query: JoinQuery, stream: Stream, *, promises: bool) -> Problems:
     if stream.window is None and (stream.punctuation is None or not promises):
         remedy = f"give one, or write window={UNBOUNDED!r} if that is meant"
         yield "window", f"a streaming join needs a window, or its state grows forever; {remedy}"
+    unbounded = stream.optional and query.bounds.deadline_us(query.names.index(stream.name)) is None
+    if unbounded and stream.how != "semi":
+        why = "without a bound a partner may always come, so a row without one could never be handed out"
+        yield "how", f"how={stream.how!r}: {why}; give the required streams a window, or within"
     if stream.lateness is None and query.windowed:
         meaning = "how far out of order rows may come; rows later than that are set aside"
         yield "lateness", f"a streaming join needs lateness, {meaning}; for example lateness='1 minute'"

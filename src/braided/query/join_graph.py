@@ -132,7 +132,8 @@ class JoinGraph:
         """Return the streams that are connected with the first one."""
         reached = {streams[0]}
         for _ in streams:  # each round reaches one more, if there is one
-            reached |= {s for a in self.attributes if any(n in reached for n, _ in a) for s, _ in a}
+            touched = (a for a in self.attributes if any(n in reached for n, _ in a))
+            reached |= {s for a in touched for s, _ in a if s in streams}
         return tuple(s for s in streams if s in reached)
 
     def plan(self, streams: Sequence[str]) -> Plan:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from braided.query import condition
 from braided.query.bounds import INFINITE_US, Bounds, Within, close
 from braided.query.checks import check
+from braided.query.condition import Condition
 from braided.query.durations import Duration, to_us
 from braided.query.errors import about
 from braided.query.explain.chapters import chapters
@@ -22,6 +23,7 @@ from braided.query.join_graph import Attribute, JoinGraph, attributes, column_na
 from braided.query.layout import explain_layout
 from braided.query.meaning import PARTS, difference
 from braided.query.memory import Memory
+from braided.query.outer import Kinds, arranged
 from braided.query.overload import Overload
 from braided.query.parts import read_select, read_streams, read_within
 from braided.query.plan_tree import Plan, operators, read_plan
@@ -76,6 +78,11 @@ class JoinQuery(Value):
         return tuple(s.name for s in self.streams)
 
     @functools.cached_property
+    def kinds(self) -> Kinds:
+        """Which streams are required and which are optional, and what follows from it."""
+        return Kinds(self)
+
+    @functools.cached_property
     def graph(self) -> JoinGraph:
         """Which columns must be equal."""
         if self.on is not None:
@@ -86,6 +93,8 @@ class JoinQuery(Value):
     @functools.cached_property
     def tree(self) -> Plan:
         """The plan as nested tuples of stream names; one operator is the flat plan."""
+        if self.kinds.optional and isinstance(self.plan, str):
+            return arranged(self.graph, self.plan, self.kinds.core, self.kinds.optional)
         if self.plan == "mjoin":
             return self.graph.plan(self.names)
         return self.graph.linear(self.names) if self.plan == "linear" else self.plan
@@ -129,8 +138,9 @@ class JoinQuery(Value):
 
     def operator_key(self, stream: Stream) -> tuple[str, ...]:
         """Return the columns of a stream that all inputs of its operator have in common."""
-        operator = next(node for node in operators(self.tree) if stream.name in node)
-        return tuple(self.graph.source(a, stream.name)[1] for a in self.graph.key(operator))
+        return tuple(
+            self.graph.source(a, stream.name)[1] for a in self.graph.key(self.kinds.operator_of(stream.name))
+        )
 
     @property
     def promises(self) -> bool:
@@ -160,7 +170,8 @@ class JoinQuery(Value):
     @property
     def one_stage(self) -> bool:
         """Whether something needs all operators in one place: budgets, count windows, promises of any key."""
-        return bool(self.overload or self.memory or self.counts or (self.promises and not self.one_key))
+        promised = self.promises and not self.one_key
+        return bool(self.overload or self.memory or self.counts or self.kinds.optional or promised)
 
     @property
     def windowed(self) -> bool:
@@ -168,7 +179,7 @@ class JoinQuery(Value):
         return self.counts or self.bounds.any
 
     @property
-    def condition(self) -> condition.Condition | None:
+    def condition(self) -> Condition | None:
         """The parsed `where`."""
         return None if self.where is None else condition.parse(self.where)
 

@@ -129,10 +129,13 @@ class Layout:
 
 
 def dimensions_of(query: JoinQuery) -> tuple[Dimension, ...]:
-    """The key that all streams have; else the keys that the same streams have, one each; else the streams."""
+    """The key that all streams have; else the keys that the same streams have, one each; else the streams.
+
+    A result belongs where its required rows say, so optional streams' rows are no dimension.
+    """
     graph = query.graph
     if not graph.attributes:
-        return tuple(Dimension(stream=name) for name in query.names)
+        return tuple(Dimension(stream=name) for name in query.kinds.core)
     if common := graph.key(query.names):
         return (Dimension(common),)
     by_streams: dict[frozenset[str], list[Attribute]] = {}

@@ -6,16 +6,24 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from braided.query.durations import Duration, to_us
-from braided.query.errors import InvalidValue, about
+from braided.query.errors import InvalidType, InvalidValue, about, require_choice
 from braided.query.kinds import column, duration, names, whole
 from braided.query.promises import Arrival, Punctuation, RangePunctuation
 from braided.query.values import Value
 from braided.query.windows import UNBOUNDED, CountWindow, Window
 
 _KEY = names("a column name or several", "column", least=1)
+How: TypeAlias = Literal["inner", "left", "semi", "anti", "full"]
+_SPELLINGS = {
+    "inner": ("inner",),
+    "left": ("left", "leftouter", "left outer"),
+    "semi": ("semi", "leftsemi", "left semi"),
+    "anti": ("anti", "leftanti", "left anti"),
+    "full": ("full", "outer", "fullouter", "full outer"),
+}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -27,6 +35,19 @@ def _freshness(owner: str, option: str, value: Any) -> str | int:
     if isinstance(value, int) and not isinstance(value, bool):
         return int(whole(1, (1 << 31) - 1, "at least 1 and less than 2^31 rows")(owner, option, value))
     return duration(owner, option, value)
+
+
+def _how(owner: str, option: str, value: Any) -> str:
+    """Read a kind of join, in PySpark's spellings, too."""
+    if not isinstance(value, str):
+        raise InvalidType.must(option, "a kind of join such as 'left'", value, owner=owner)
+    plain = value.strip().lower().replace("_", " ")
+    if plain in ("right", "rightouter", "right outer"):
+        remedy = "list this stream first, and give the others how='left'"
+        raise InvalidValue(f"{owner}: how={value!r} is a left join of the others; {remedy}", value=value)
+    kind = next((kind for kind, texts in _SPELLINGS.items() if plain in texts), value)
+    require_choice(owner, option, kind, get_args(How))
+    return kind
 
 
 class Stream(Value):
@@ -43,6 +64,10 @@ class Stream(Value):
     promises (see `promises`); they never change the result. A stream that has brought no row for
     `idle_after`, by the wall clock, does not hold the watermark back until it brings one; its rows may be
     late then.
+
+    `how` says what a result without a partner of this stream is (see `outer`): with "inner" there is none;
+    with "left" its columns are null; with "semi" it needs a partner, and its columns are left out, with
+    "anti" it needs that there is none. "full" is for the second of two streams.
     """
 
     name: str
@@ -56,6 +81,7 @@ class Stream(Value):
     arrival: Arrival = "any"
     punctuation: Punctuation | None = None
     idle_after: Annotated[Duration, partial(duration, zero=False)] | None = None
+    how: Annotated[str, _how] = "inner"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -73,6 +99,11 @@ class Stream(Value):
         if self.flag is not None and self.flag in (*self.key_columns, self.time):
             wrong = f"punctuation column {self.flag!r} is its key or time; name a boolean column"
             raise InvalidValue.of(self.name, "punctuation", wrong)
+
+    @property
+    def optional(self) -> bool:
+        """Whether there may be results without a row of it, or of which its rows are no part."""
+        return self.how != "inner"
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -42,6 +42,9 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
     yield from _sources(seen)
     yield from _rows(seen)
     yield from _closed(seen)
+    if seen.unsettled_rows:
+        waiting = _counted(seen.unsettled_rows, "row")
+        yield f"{waiting} may still get partners; what comes without one comes once the watermark has passed."
     yield from _half_joins(seen)
     yield from _rationing(seen)
     if rows := sum(s.spilled_rows for s in seen.streams.values()):

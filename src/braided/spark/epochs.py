@@ -202,6 +202,11 @@ def _next(plan: JoinPlan, last: Mapping[str, Any], newest_us: Sequence[int | Non
             "resume: with emit_punctuations a key is complete only once, so windows, within, where, buckets, "
             f"layout and hot keys are fixed; {_REMEDY}"
         )
+    if any(s.how == "full" for s in plan.query.streams) and _asks(before) != _asks(plan.query):
+        raise InvalidValue(
+            "resume: in a full join windows, within and where are fixed: a row without a partner would be "
+            f"judged by two queries; {_REMEDY}"
+        )
     if plan.staged or not last["shares"]:
         raise InvalidValue(
             "resume: a join in several stages cannot change its windows, within, where or buckets while it "
@@ -213,9 +218,14 @@ def _next(plan: JoinPlan, last: Mapping[str, Any], newest_us: Sequence[int | Non
     return {**plan.describe(), "number": last["number"] + 1, "since_us": since_us}
 
 
+def _asks(query: JoinQuery) -> tuple[Any, ...]:
+    """Which rows meet."""
+    return tuple(s.window for s in query.streams), query.within, query.where
+
+
 def _check_bounded(query: JoinQuery, when: str) -> None:
     for i, stream in enumerate(query.streams):
-        if max(query.bounds.matrix[i]) >= INFINITE_US:
+        if query.bounds.reach_us(i) >= INFINITE_US:
             raise InvalidValue(
                 f"resume: a row of stream {stream.name!r} {when} joinable forever, so the old query would "
                 "never end beside the new one; give it a window in both, or start a new checkpoint",
@@ -232,9 +242,11 @@ def _passed(
     end_us = until_us(epoch, known)
     if end_us is None or watermark_us is None:
         return False
-    if watermark_us < end_us + _query_of(query, epoch).bounds.span_us:
+    passes_us = end_us + _query_of(query, epoch).bounds.span_us
+    own = [meta for meta in metas if meta.epoch == epoch["number"]]
+    if watermark_us < passes_us or any(meta.settled_us < passes_us for meta in own):
         return False
-    return not any(cold_pieces(meta) for meta in metas if meta.epoch == epoch["number"])
+    return not any(map(cold_pieces, own))
 
 
 def until_us(epoch: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> int | None:

@@ -152,6 +152,8 @@ def why_not_fat(plan: JoinPlan, name: str) -> str:
         return "they need one key that all streams have"
     if plan.query.emit_punctuations:
         return "with emit_punctuations all rows of a key must be in one bucket"
+    if stream.optional or any(s.how == "full" for s in plan.query.streams):
+        return f"stream {name!r} is optional, or meets one in a full join: only all rows of a key tell a null"
     if stream.count_window is not None:
         return f"stream {name!r} has a window that counts rows, which needs all rows of a key in one bucket"
     if stream.promises:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from braided.query.durations import to_text
 from braided.query.errors import InvalidValue
 from braided.query.join_query import JoinQuery
 from braided.query.layout import DEFAULT_BUCKETS
@@ -81,7 +82,9 @@ def join(
         start_workers(spark)
     offsets = offsets_of(plan, checkpoint or resume) if streaming else None
     read = None if offsets is None else functools.partial(logged, offsets)
-    made: dict[PlanNode, DataFrame] = {s.name: _watermarked(frames[s.name], s) for s in query.streams}
+    made: dict[PlanNode, DataFrame] = {
+        s.name: _watermarked(frames[s.name], s, query.kinds.settling_us) for s in query.streams
+    }
     for stage in plan.stages():
         packed = _packed(stage, made, frames, read)
         if streaming and stage.first:
@@ -155,14 +158,24 @@ def _joined(plan: JoinPlan, packed: Sequence[DataFrame]) -> DataFrame:
     return grouped.applyInArrow(batch_join(plan, whole=pyspark.__version__.startswith("4.0.")), blobs)
 
 
-def _watermarked(df: DataFrame, stream: Stream) -> DataFrame:
-    """The stream with a watermark on its time; one that is there already is respected."""
+def _watermarked(df: DataFrame, stream: Stream, settling_us: int) -> DataFrame:
+    """The stream with a watermark on its time; one that is there already is respected.
+
+    Results that are final only `settling_us` after their rows come with times as old as that: Spark's own
+    watermark, by which an aggregation behind the join drops what is late, stays behind by as much.
+    """
+    needed_ms = -(-(stream.lateness_us + settling_us) // 1000)
     columns = df._jdf.queryExecution().analyzed().output()
-    marks = (columns.apply(i).metadata() for i in range(columns.size()))
-    marked = any(mark.contains("spark.watermarkDelayMs") for mark in marks)
-    if not df.isStreaming or stream.time is None or marked:
+    marks = [columns.apply(i).metadata() for i in range(columns.size())]
+    marked = [mark for mark in marks if mark.contains("spark.watermarkDelayMs")]
+    if not df.isStreaming or stream.time is None:
         return df
-    return df.withWatermark(_quoted(stream.time), f"{stream.lateness_us // 1000} milliseconds")
+    given_ms = min((mark.getLong("spark.watermarkDelayMs") for mark in marked), default=needed_ms)
+    if settling_us and given_ms < needed_ms:
+        why = "results without a partner come so late that an aggregation behind the join would drop them"
+        needs = f"withWatermark of {to_text(needed_ms * 1000)} or more (it has {to_text(given_ms * 1000)})"
+        raise InvalidValue.of(stream.name, "how", f"the DataFrame needs {needs}: {why}; or leave it out")
+    return df if marked else df.withWatermark(_quoted(stream.time), f"{needed_ms} milliseconds")
 
 
 def _quoted(column: str) -> str:

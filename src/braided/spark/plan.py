@@ -135,10 +135,15 @@ class JoinPlan:
         raise AssertionError(label)
 
     def reached(self, event_us: Int64s) -> Bools:
-        """Which rows can be of a result that the epoch owns, by their times."""
-        inside = np.ones(len(event_us), np.bool_)
+        """Which rows can be of a result that the epoch owns, by their times.
+
+        Its oldest required row lies in the epoch; partners of optional streams may be older.
+        """
+        inside, before_us = np.ones(len(event_us), np.bool_), 0
+        if self.query.kinds.optional:
+            before_us = self.query.bounds.span_us
         if self.epoch.since_us is not None:
-            inside &= event_us >= self.epoch.since_us
+            inside &= event_us >= self.epoch.since_us - before_us
         if self.epoch.until_us is not None:
             inside &= event_us < self.epoch.until_us + self.query.bounds.span_us
         return inside

@@ -195,6 +195,10 @@ def _check_plan(plan: JoinPlan) -> None:
     for option in ("overload", "memory"):
         if len(stages) > 1 and getattr(plan.query, option) is not None:
             raise InvalidValue(f"join: {option} needs all streams in one stage; leave out layout='stages'")
+    if len(stages) > 1 and plan.query.kinds.optional:
+        named = ", ".join(map(repr, plan.query.kinds.optional))
+        needs = f"optional streams ({named}) need all streams in one stage"
+        raise InvalidValue(f"join: {needs}; leave out layout='stages'", stream=plan.query.kinds.optional[0])
     counting = [stream.name for stream in plan.query.streams if stream.count_window is not None]
     if len(stages) > 1 and counting:
         needs = f"the window of stream {counting[0]!r} counts rows, which needs all streams in one stage"

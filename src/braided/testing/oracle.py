@@ -7,11 +7,13 @@ those rows must yield. It shares no code with the engine but the query's own val
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -35,6 +37,9 @@ def expected(query: JoinQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
         for i, stream in enumerate(query.streams)
     ]
     pairs = [(number[a], number[b], to_us(low), to_us(high)) for (a, b), (low, high) in query.pairs]
+    if query.kinds.optional:
+        outer = Outer(query, _transitive(equal), pairs, streams)
+        return _table(query, streams, list(outer.results()))
     combinations = _combinations(equal, streams)
     results = [c for c in combinations if _inside(pairs, streams, c) and _where(query, streams, c)]
     return _table(query, streams, results)
@@ -133,6 +138,82 @@ def _in_window(rows: _Rows, i: int, now: int) -> bool:
         later = (t is not None and time < t <= now for t in rows.times)
         return sum(1 for here, after in zip(of_key, later, strict=True) if here and after) < count.rows
     return window_us is None or now - time <= window_us
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A join with optional streams: every core combination with every choice of partners, None for none."""
+
+    query: JoinQuery
+    equal: Sequence[tuple[tuple[int, str], tuple[int, str]]]
+    pairs: Sequence[tuple[int, int, int, int]]
+    streams: Sequence[_Rows]
+
+    def results(self) -> Iterator[tuple[int | None, ...]]:
+        """Yield them all."""
+        matched: set[int] = set()
+        for chosen in self._core_combinations():
+            choices: list[Sequence[int | None]] = [[chosen.get(i)] for i in range(len(self.streams))]
+            passes = True
+            for k, rows in enumerate(self.streams):
+                if rows.stream.optional:
+                    found = [n for n in range(rows.table.num_rows) if self._meet({**chosen, k: n})]
+                    matched |= set(found)
+                    if rows.stream.how in ("semi", "anti"):
+                        passes &= bool(found) == (rows.stream.how == "semi")
+                    elif found:
+                        choices[k] = found
+            if passes:
+                yield from itertools.product(*choices)
+        if self.streams[-1].stream.how == "full":
+            timed = (n for n, time in enumerate(self.streams[1].times) if time is not None)
+            yield from ((None, n) for n in timed if n not in matched)
+
+    def _core_combinations(self) -> Iterator[dict[int, int]]:
+        core = [i for i, rows in enumerate(self.streams) if not rows.stream.optional]
+        for picked in itertools.product(*(range(self.streams[i].table.num_rows) for i in core)):
+            chosen = dict(zip(core, picked, strict=True))
+            if self._meet(chosen):
+                yield chosen
+
+    def _meet(self, chosen: Mapping[int, int]) -> bool:
+        """Check rows of the core against each other, or with a row of one optional stream."""
+        times = {i: self.streams[i].times[n] for i, n in chosen.items()}
+        values = {
+            (i, c): column[n] for i, n in chosen.items() for c, column in self.streams[i].values.items()
+        }
+        if None in times.values():
+            return False
+        for first, second in self.equal:
+            if first[0] in chosen and second[0] in chosen:
+                known = values[first] is not None
+                if not known or values[first] != values[second]:
+                    return False
+        for a, b, low, high in self.pairs:
+            if a in chosen and b in chosen and not low <= times[b] - times[a] <= high:
+                return False
+        for i, time in times.items():
+            window_us = self.streams[i].stream.window_us
+            if window_us is not None and max(times.values()) - time > window_us:
+                return False
+        optional = next(
+            (self.streams[i].stream.name for i in chosen if self.streams[i].stream.optional), None
+        )
+        condition = self.query.kinds.match(optional)
+        return condition is None or _value(condition, self._row(chosen)) is True
+
+    def _row(self, chosen: Mapping[int, int]) -> dict[tuple[str, str], Any]:
+        tables = {self.streams[i].stream.name: (self.streams[i].table, n) for i, n in chosen.items()}
+        return {(name, c): t[c][n].as_py() for name, (t, n) in tables.items() for c in t.column_names}
+
+
+def _transitive(equal: Sequence[Sequence[tuple[int, str]]]) -> list[tuple[tuple[int, str], tuple[int, str]]]:
+    """All pairs of columns that are equal, be it through others."""
+    classes: list[set[tuple[int, str]]] = []
+    for pair in equal:
+        touched = [c for c in classes if c & set(pair)]
+        classes = [c for c in classes if c not in touched] + [set(pair).union(*touched)]
+    return [(a, b) for columns in classes for a, b in itertools.combinations(sorted(columns), 2)]
 
 
 def _where(query: JoinQuery, streams: Sequence[_Rows], chosen: tuple[int, ...]) -> bool:
@@ -255,22 +336,35 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def _table(query: JoinQuery, streams: Sequence[_Rows], results: Sequence[tuple[int, ...]]) -> pa.Table:
+def _table(query: JoinQuery, streams: Sequence[_Rows], results: Sequence[tuple[int | None, ...]]) -> pa.Table:
     columns: dict[str, Any] = {}
     number = {rows.stream.name: i for i, rows in enumerate(streams)}
     wanted = query.selected or [
         (f"{rows.stream.name}_{column}", rows.stream.name, column)
         for rows in streams
         for column in rows.table.column_names
+        if rows.stream.name in query.kinds.shown
     ]
     for name, stream, column in wanted:
         i = number[stream]
         values = streams[i].table[column].to_pylist()
-        columns[name] = pa.array([values[c[i]] for c in results], streams[i].table[column].type)
+        cells = [None if (n := c[i]) is None else values[n] for c in results]
+        columns[name] = pa.array(cells, streams[i].table[column].type)
     timed = [i for i, rows in enumerate(streams) if rows.stream.time]
     if timed:
-        newest = [max(streams[i].times[c[i]] for i in timed) for c in results]
+        newest = [_newest(query, streams, c) for c in results]
         type_ = streams[timed[0]].table[str(streams[timed[0]].stream.time)].type
         type_ = type_ if type_ == pa.int64() else pa.timestamp("us", tz=type_.tz)
         columns[RESULT_TIME] = pa.array(newest, pa.int64()).cast(type_)
     return pa.table(columns)
+
+
+def _newest(query: JoinQuery, streams: Sequence[_Rows], chosen: Sequence[int | None]) -> int:
+    """The newest time of a result: of the core where a null came, else of all streams that are shown."""
+    shown = [
+        i for i, rows in enumerate(streams) if rows.stream.time and rows.stream.name in query.kinds.shown
+    ]
+    if any(chosen[i] is None for i in shown):
+        core = [i for i in shown if not streams[i].stream.optional and chosen[i] is not None]
+        shown = core or [i for i in shown if chosen[i] is not None]
+    return int(max(streams[i].times[n] for i in shown if (n := chosen[i]) is not None))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 
-from braided.engine.kernels import alternate, checksum, closing, counting, gather, probe
+from braided.engine.kernels import alternate, checksum, closing, counting, gather, partners, probe
 from braided.engine.kernels.pointers import KERNELS
 
 # they and what they import declare all kernels
-_DECLARING = alternate, checksum, closing, counting, gather, probe
+_DECLARING = alternate, checksum, closing, counting, gather, partners, probe
 
 
 def warm_up() -> float:

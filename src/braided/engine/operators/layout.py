@@ -26,9 +26,10 @@ from braided.query.stream import Stream
 class Layout:
     """The stored columns of one stream, and where its key and time are among them.
 
-    `key` are the columns that its operator is keyed by, `joined` all that must be equal to others, and
-    `promised` those that its promises are about. `counted` are the columns by which its window counts rows,
-    where its side's index does not find rows by them: all that are joined.
+    `key` are the columns that its operator is keyed by, `joined` all that must be equal to others (of which
+    those that are `needed` may not be null), and `promised` those that its promises are about. `counted` are
+    the columns by which its window counts rows, where its side's index does not find rows by them: all that
+    are joined.
     """
 
     stream: Stream
@@ -38,6 +39,7 @@ class Layout:
     joined: tuple[str, ...]
     promised: tuple[str, ...]
     counted: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
 
     @functools.cached_property
     def stored_schema(self) -> pa.Schema:
@@ -87,7 +89,8 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
         raise InvalidType(
             f"stream {stream.name!r}: punctuation column {stream.flag!r} has type {type_}; it must be boolean"
         )
-    wanted = [c for c in schema.names if (query.select is None and c not in stream.asides) or c in used]
+    shown = query.select is None and stream.name in query.kinds.shown
+    wanted = [c for c in schema.names if (shown and c not in stream.asides) or c in used]
     columns = tuple(wanted) or _any_column(stream, schema)
     for column in columns:
         if reason := check_storable(type_ := schema.field(column).type):
@@ -97,7 +100,8 @@ def layout_of(query: JoinQuery, stream: Stream, schema: pa.Schema) -> Layout:
             )
     key = query.operator_key(stream)
     counted = joined if query.counts_apart(stream) else ()
-    return Layout(stream, schema, columns, key, joined, _promised_columns(query, stream) or key, counted)
+    promised, needed = _promised_columns(query, stream) or key, query.kinds.needed(stream)
+    return Layout(stream, schema, columns, key, joined, promised, counted, needed)
 
 
 def key_format_of(attributes: Iterable[Attribute], layouts: Iterable[Layout]) -> KeyFormat:
@@ -113,7 +117,8 @@ def output_of(query: JoinQuery, layouts: tuple[Layout, ...]) -> Output:
     schemas = {layout.stream.name: layout.schema for layout in layouts}
     wanted = query.selected
     if wanted is None:
-        named = [(layout.stream, column) for layout in layouts for column in layout.schema.names]
+        shown = [layout for layout in layouts if layout.stream.name in query.kinds.shown]
+        named = [(layout.stream, column) for layout in shown for column in layout.schema.names]
         wanted = tuple((f"{s.name}_{c}", s.name, c) for s, c in named if c not in s.asides)
     time_type = result_time_type(query.streams, list(schemas.values()))
     fields = [(name, schemas[stream].field(column).type) for name, stream, column in wanted]

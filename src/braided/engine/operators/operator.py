@@ -13,6 +13,7 @@ and the times of all pairs of streams that meet here for the first time.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -20,11 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators.counted import Counted
+from braided.engine.operators.finality import Finality
+from braided.engine.operators.firsts import Firsts, firsts_of
 from braided.engine.operators.inputs import Input
 from braided.engine.operators.layout import Layout, key_format_of
 from braided.engine.operators.mjoin import FlatJoin, Positions
 from braided.engine.sides.groups import groups_at
-from braided.engine.sides.keys import KeyFormat
+from braided.engine.sides.keys import KeyFormat, valid_keys
 from braided.engine.sides.side import BOTTOMLESS_US, Rows, SideState
 from braided.policies.arrays import Bools, Int64s
 from braided.policies.choice import Policies
@@ -168,6 +171,12 @@ class Operator:
         self.join = FlatJoin(self.bounds, policies, number)
         self.combining: Combining | None = None
         self.keys: KeyFormat | None = None
+        self.firsts: Firsts | None = None  # where a semi stream joins
+        kinds = query.kinds
+        self.silent = kinds.late and not set(leaves(node)) <= set(
+            kinds.core
+        )  # nothing comes before it is final
+        self._finality = Finality(query, kinds.core, kinds.optional) if kinds.optional else None
 
     def learn(
         self, inputs: Mapping[Plan, Input], layouts: Sequence[Layout], counted: Counted | None = None
@@ -178,6 +187,8 @@ class Operator:
         if self.combining is None and self.node in inputs:
             sources = [inputs[child] for child in self.node]
             self.combining = Combining(self._query, sources, inputs[self.node], below, counted)
+            assert self.keys is not None
+            self.firsts = firsts_of(self._query, sources, below, self.keys)
 
     def entering(self, source: Input, batch: pa.RecordBatch) -> Rows:
         """Intermediate rows of one of its inputs, from their stored columns, keyed for this operator."""
@@ -191,4 +202,14 @@ class Operator:
             newest, ends = np.maximum(newest, at), np.minimum(ends, at + retention_us)
         columns = [batch.column(k) for k in source.key(query.graph, query.graph.key(self.node))]
         checks = self.keys.checks(columns) if query.promises and not self.keys.exact else None
-        return Rows(batch, self.keys.hashes(columns, rows), newest, checks=checks, ends=ends)
+        made = Rows(batch, self.keys.hashes(columns, rows), newest, checks=checks, ends=ends)
+        return made if self._finality is None else self._with_nulls(source, made, columns)
+
+    def _with_nulls(self, source: Input, made: Rows, key: Sequence[pa.Array]) -> Rows:
+        """The same where optional streams join: rows may lack a key, and those of the core become final."""
+        final, batch = None, made.batch
+        if self._finality is not None and source.node == self._query.kinds.core_node:
+            final = self._finality.of(
+                batch, source.places, lambda s: np.asarray(batch.column(source.times[s]).to_numpy())
+            )
+        return dataclasses.replace(made, linked=valid_keys(key), final=final)

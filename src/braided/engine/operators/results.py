@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators import predicate
+from braided.engine.operators.firsts import Firsts
 from braided.engine.operators.layout import Layout, Output
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Combining, only
@@ -31,9 +32,12 @@ class Results:
         output: Output | None,
         combining: Combining,
         owns: tuple[int, int] | None = None,
+        firsts: Firsts | None = None,
     ) -> None:
+        """`firsts` picks what goes on where a semi stream joins."""
         self._query, self._combining, self.output, self._owns = query, combining, output, owns
-        self.schema: pa.Schema = combining.output.schema if output is None else output.schema
+        self._firsts = firsts
+        self.schema: pa.Schema = self._combining.output.schema if output is None else output.schema
         self.latest: Positions = np.empty((0, 0), np.int32)  # the combinations of the latest table
         self.oldest_us: dict[str, int] = {}  # of each stream's rows in results since it was cleared
         self._condition = query.condition if output is not None else None
@@ -47,6 +51,8 @@ class Results:
         if self.output is not None:
             positions = only(positions, self._owned(sides, positions))
         positions = self._combining.holding(sides, positions, floors_us)
+        if self._firsts is not None:
+            positions = self._firsts.pick(sides, positions)
         self.latest = positions = only(positions, self._filtered(sides, positions))
         if not positions.shape[1]:
             return no_results(self.schema)
@@ -57,11 +63,17 @@ class Results:
         return self._gathered(self.output, sides, positions)
 
     def _owned(self, sides: Sequence[SideState], positions: Positions) -> Bools | None:
-        """Tell which combinations have their oldest row where this engine owns the results."""
+        """Tell which combinations have their oldest required row where this engine owns the results."""
         if self._owns is None or not positions.shape[1]:
             return None
         rows = zip(self._combining.inputs, sides, positions, strict=True)
-        times = [source.times_of(stream, side, at) for source, side, at in rows for stream in source.timed]
+        core = set(self._query.kinds.core)
+        times = [
+            source.times_of(stream, side, at)
+            for source, side, at in rows
+            for stream in source.timed
+            if stream in core
+        ]
         oldest: Int64s = np.minimum.reduce(times)
         return np.asarray((oldest >= self._owns[0]) & (oldest < self._owns[1]))
 
@@ -79,12 +91,23 @@ class Results:
         columns = self._combining.gather(sides, positions, self._condition.columns())
         return predicate.passes(self._condition, columns, positions.shape[1], self._query.where or "")
 
+    def _now(self, sides: Sequence[SideState], positions: Positions) -> Int64s:
+        """The newest times of results: of the streams that are shown."""
+        shown = set(self._query.kinds.shown)
+        if len(shown) == len(self._query.names):
+            return self._combining.now(sides, positions)
+        rows = zip(self._combining.inputs, sides, positions, strict=True)
+        newest: Int64s = np.maximum.reduce(
+            [source.times_of(s, side, at) for source, side, at in rows for s in source.timed if s in shown]
+        )
+        return newest
+
     def _gathered(self, output: Output, sides: Sequence[SideState], positions: Positions) -> pa.Table:
         columns = self._combining.gather(sides, positions, output.sources.values())
         types = self.schema.types
         arrays = [from_storable(columns[c], types[i]) for i, c in enumerate(output.sources.values())]
         if output.timed:
-            arrays.append(pa.array(self._combining.now(sides, positions)).cast(types[len(arrays)]))
+            arrays.append(pa.array(self._now(sides, positions)).cast(types[len(arrays)]))
         if self._query.emit_punctuations:
             arrays.append(pa.array(np.zeros(positions.shape[1], np.bool_)))
         return pa.Table.from_arrays(arrays, schema=self.schema)

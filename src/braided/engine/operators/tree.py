@@ -25,7 +25,16 @@ from braided.engine.operators.layout import Layout, key_format_of
 from braided.engine.operators.learned import Learned
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.operator import Operator
-from braided.engine.sides.columns import BORN, CHECK, COUNTED, ENDS, GONE, NEXT_COUNTED, in_memory
+from braided.engine.sides.columns import (
+    BORN,
+    CHECK,
+    COUNTED,
+    ENDS,
+    FINAL,
+    GONE,
+    NEXT_COUNTED,
+    in_memory,
+)  # fmt: skip
 from braided.engine.sides.side import Mark, Reason, Rows, SideState
 from braided.engine.sides.storable import no_rows
 from braided.engine.site import Site
@@ -159,7 +168,8 @@ class Tree:
         combination of the rows stored below arises once, as in a batch that brings all of them.
         """
         for operator in self.operators[:-1]:
-            if operator.combining is None or (nodes is not None and operator.node not in nodes):
+            unknown = operator.combining is None or operator.silent
+            if unknown or (nodes is not None and operator.node not in nodes):
                 continue
             self.rebuilt.add(operator.node)
             before, side = operator.join.learned.copy(), self.sides[operator.node]
@@ -168,6 +178,8 @@ class Tree:
             for source in sides:
                 source.leave_out_gone()
             buffers = [range(s.first, s.count) for s in sides]
+            if operator.firsts is not None:
+                operator.firsts.start([s.first for s in sides])
             pieces = operator.join.combinations(sides, buffers, PIECE_ROWS)
             rows = self._made(operator, ((sides, piece) for piece in pieces), floors_us, Hooks())
             if rows is not None:
@@ -191,7 +203,11 @@ class Tree:
                     arrived(operator.number, place, entering)
         indexing.choose(operator.join, [self.sides.get(child) for child in operator.node], rows)
         buffers = [self._store(child, entering) for child, entering in zip(operator.node, rows, strict=True)]
-        if operator.combining is None:  # a stream below has brought nothing yet, so nothing can match
+        if operator.firsts is not None:
+            operator.firsts.start([buffer.start for buffer in buffers])
+        if (
+            operator.combining is None or operator.silent
+        ):  # a stream below has brought nothing yet, or must not
             operator.join.pass_over(buffers)
             return
         sides = [self.sides[child] for child in operator.node]
@@ -219,6 +235,8 @@ class Tree:
         for sides, piece in pieces:
             assert operator.combining is not None
             holding = operator.combining.holding(sides, piece, floors_us)
+            if operator.firsts is not None:
+                holding = operator.firsts.pick(sides, holding)
             if holding.shape[1]:
                 batches.append(operator.combining.batch(sides, holding))
                 for found in hooks.found:
@@ -238,6 +256,10 @@ class Tree:
         if memory is not None and memory.one_sided:
             columns.append(BORN)
         stream = next((s for s in self._query.streams if s.name == source.node), None)
+        if self._query.kinds.optional and (
+            source.node == self._query.kinds.core_node or (stream and stream.how == "full")
+        ):
+            columns.append(FINAL)
         window = stream.count_window if stream is not None else None
         if stream is not None and self._query.counts_apart(stream):
             columns += [COUNTED, NEXT_COUNTED]

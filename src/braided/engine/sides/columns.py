@@ -53,6 +53,7 @@ HASH = Column("hash")
 TIME = Column("time")
 LINK = Column("link", np.int32, fill=-1)  # the next older row of its slot in the index
 ENDS = Column("ends")  # the watermark that a row made of several does not survive
+FINAL = Column("final")  # the watermark that a row's last partner from optional streams does not survive
 BORN = Column("born")  # when a row arrived, where inputs are flushed one by one
 GONE = Column("gone", np.bool_, fill=False)  # forgotten by key or group, but still held
 CHECK = Column("check", like="hash")  # a second hash of the key, where hashes collide

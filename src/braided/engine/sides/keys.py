@@ -86,13 +86,16 @@ class KeyFormat:
         return self._folded(columns, _CHECK_SEED)
 
     def equal(self, left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
-        """Return whether the keys are equal by value, row by row."""
+        """Return whether the keys are equal by value, row by row; a null equals nothing."""
         same = np.ones(len(left[0]), np.bool_)
         for type_, a, b in zip(self.types, left, right, strict=True):
             if _of_bytes(type_):
                 same &= np.asarray(pc.equal(_cast(a, type_), _cast(b, type_)).fill_null(False))
             else:
                 same &= _words(a, type_, 0) == _words(b, type_, 0)
+            for column in (a, b):
+                if column.null_count:
+                    same &= np.asarray(column.is_valid())
         return same
 
     def _folded(self, columns: Sequence[pa.Array], seed: int) -> Int64s:

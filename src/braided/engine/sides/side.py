@@ -54,7 +54,8 @@ class Rows:
     `linked` is false where the key is null (None: all true); `checks` is the second hash; `ends` are for rows
     that are made of several: the watermark that each does not survive (see `operators.inputs`); `born` is
     when they arrived, where inputs are flushed one by one (see `spill.spilling`); `counted` is the hash of
-    the key by which a window counts them, where that is not the operator's; `checks` is then of that one.
+    the key by which a window counts them, where that is not the operator's; `checks` is then of that one;
+    `final` is for rows of the core: when optional streams have no partner for them any more.
     """
 
     batch: pa.RecordBatch
@@ -65,6 +66,7 @@ class Rows:
     ends: Int64s | None = None
     born: Int64s | None = None
     counted: Int64s | None = None
+    final: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -87,7 +89,7 @@ def concat_rows(pieces: Sequence[Rows]) -> Rows:
         return pieces[0]
     linked = [np.ones(len(p), np.bool_) if p.linked is None else p.linked for p in pieces]
     arrays: dict[str, Any] = {"linked": np.concatenate(linked)}
-    for name in ("hashes", "times", "checks", "ends", "born", "counted"):
+    for name in ("hashes", "times", "checks", "ends", "born", "counted", "final"):
         values = [getattr(p, name) for p in pieces]
         arrays[name] = None if values[0] is None else np.concatenate(values)
     return Rows(pa.concat_batches([p.batch for p in pieces]), **arrays)
@@ -225,6 +227,7 @@ class SideState:
             "born": self.tick if rows.born is None else rows.born,
             "check": rows.checks,
             "counted": rows.counted,
+            "final": rows.final,
         }
         if rows.linked is not None:
             values["link"] = np.where(rows.linked, -1, UNLINKED)

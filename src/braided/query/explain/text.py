@@ -26,11 +26,12 @@ def explain(
     keyed = "" if query.keyless else f" with equal, non-null {equal}"
     lines = [
         f"Join of {len(query.streams)} streams, {_equal(query) or 'without a key'}.",
-        f"A result is one row of each stream{keyed}"
+        f"A result is one row of each {'required ' if query.kinds.optional else ''}stream{keyed}"
         + (", inside every bound below." if query.windowed else "; time does not limit it."),
         "",
         *_tree(query, query.tree),
         "",
+        *_optional(query),
         *_conditions(query),
         _output(query),
         _policies(query),
@@ -89,6 +90,32 @@ def _stay(query: JoinQuery, stream: Stream) -> Iterator[str]:
     if stream.flag is not None:
         ranged = f"all {'keys' if query.on is None else f'values of {named}'} up to its {stream.upto}"
         yield f"a row with {stream.flag} closes {f'its {named}' if stream.upto is None else ranged}"
+
+
+_KINDS = {
+    "left": "with every partner of {0}; null where there is none",
+    "semi": "only if there is a partner of {0}, once, without its columns",
+    "anti": "only if there is no partner of {0}",
+    "full": "with every partner of {0}, null where there is none; and {0} alone where it has no partner",
+}
+
+
+def _optional(query: JoinQuery) -> Iterator[str]:
+    """Say what optional streams do to results, and when it is known that there is no partner."""
+    core = " and ".join(query.kinds.core)
+    for name in query.kinds.optional:
+        stream = query.streams[query.names.index(name)]
+        yield f"{stream.how}: a row of {core} comes {_KINDS[stream.how].format(name)}"
+        if stream.how == "semi":
+            continue
+        late_us = query.bounds.deadline_us(query.names.index(name))
+        when = "at the end" if late_us is None else f"{to_text(late_us)} after it"
+        yield f"  that there is none is known once the watermark is {when}" if late_us else (
+            f"  that there is none is known {when}" if late_us is None else
+            "  that there is none is known once the watermark has passed it"
+        )  # fmt: skip
+    if any(s.how == "anti" for s in query.streams) and len(query.kinds.optional) > 1:
+        yield "  nothing comes before that"
 
 
 def _conditions(query: JoinQuery) -> Iterator[str]:

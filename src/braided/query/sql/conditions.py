@@ -42,6 +42,11 @@ class Conjunct:
         """What the parser calls it."""
         return type(self.node).__name__
 
+    @property
+    def streams(self) -> set[str]:
+        """The streams that it names."""
+        return {node.table for node in self.node.walk() if type(node).__name__ == "Column"}
+
 
 def split(words: Words, span: tuple[int, int], *, joins: bool) -> list[Conjunct]:
     """Return the conditions of a part of the text, with the streams' own names in them."""

@@ -24,6 +24,7 @@ class Source:
     name: Word
     alias: Word
     options: dict[str, Any] = field(default_factory=dict)
+    how: str = "inner"
     on: tuple[int, int] | None = None
     using: list[Word] = field(default_factory=list)
 
@@ -43,8 +44,7 @@ _AFTERWARDS = "do it with what comes out"
 REFUSED = {
     word: f"{word}{sentence}"
     for words, sentence in {
-        "LEFT/RIGHT/FULL/OUTER/SEMI/ANTI": f" JOIN {_NOT}: a result has one row of every stream; "
-        "write JOIN … ON …",
+        "OUTER": f" JOIN {_NOT}; write LEFT, RIGHT or FULL JOIN",
         "CROSS/NATURAL": f" JOIN {_NOT}; {_KEYLESS}",
         "ASOF": f" JOIN {_NOT}; {_KEYLESS}, and bound times with WITHIN",
         "LATERAL": f" {_NOT}; {_KEYLESS}",
@@ -61,7 +61,8 @@ REFUSED = {
 } | {",": f"a comma between streams {_NOT}; {_KEYLESS}"}
 _COLUMNS = "SELECT takes columns as stream.column, or * for all (no expressions: compute with what comes out)"
 _FUNCTIONS = ("LEFT", "RIGHT")
-CLAUSES = ("JOIN", "INNER", "ON", "USING", "WHERE", *ENDS)
+_KINDS = ("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI")
+CLAUSES = ("JOIN", *_KINDS, "ON", "USING", "WHERE", *ENDS)
 _STARTS = {*CLAUSES, *OPTIONS, *REFUSED, ";"} - {","}
 
 
@@ -70,8 +71,8 @@ def read(words: Words) -> Clauses:
     select = _select(words)
     words.expect("FROM", "a query is SELECT … FROM … JOIN …")
     clauses = Clauses(select, [_source(words)])
-    while words.accept("JOIN") or words.accept("INNER", "JOIN"):
-        clauses.sources.append(_joined(words))
+    while (how := _kind(words)) is not None:
+        clauses.sources.append(_joined(words, how))
     if len(clauses.sources) == 1 and words.peek().upper not in REFUSED:
         words.wrong(words.peek(), "a join needs two streams or more; add JOIN … ON …")
     if words.accept("WHERE"):
@@ -87,6 +88,19 @@ def read(words: Words) -> Clauses:
     if words.peek().kind != "end":
         _unexpected(words, ("JOIN", *(("WHERE",) if clauses.where is None else ()), *ENDS))
     return clauses
+
+
+def _kind(words: Words) -> str | None:
+    """Read the words of a join, JOIN included; None if there is no join."""
+    if words.accept("JOIN"):
+        return "inner"
+    for kind in _KINDS:
+        forms: list[tuple[str, ...]] = [(kind, "JOIN")]
+        forms += [(kind, "OUTER", "JOIN")] if kind in ("LEFT", "RIGHT", "FULL") else []
+        forms += [("LEFT", kind, "JOIN")] if kind in ("SEMI", "ANTI") else []
+        if any(words.accept(*form) for form in forms):
+            return kind.lower()
+    return None
 
 
 def _unexpected(words: Words, known: tuple[str, ...]) -> NoReturn:
@@ -184,8 +198,9 @@ def _alias(words: Words) -> Word | None:
     return words.read()
 
 
-def _joined(words: Words) -> Source:
+def _joined(words: Words, how: str) -> Source:
     source = _source(words)
+    source.how = how
     if words.accept("ON"):
         source.on = _condition(words, "ON")
     elif words.accept("USING"):

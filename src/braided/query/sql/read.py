@@ -24,8 +24,8 @@ from braided.query.errors import BraidedError, InvalidValue
 from braided.query.join_graph import attributes
 from braided.query.join_query import JoinQuery
 from braided.query.parts import read_within
-from braided.query.sql.conditions import OPEN, Range, meaning, split, tighter
-from braided.query.sql.grammar import Clauses, read
+from braided.query.sql.conditions import OPEN, Conjunct, Range, meaning, split, tighter
+from braided.query.sql.grammar import Clauses, Source, read
 from braided.query.sql.words import Word, Words
 from braided.query.stream import Stream
 
@@ -44,12 +44,16 @@ def sql(text: str) -> JoinQuery:
 
 
 def _query(words: Words, clauses: Clauses) -> JoinQuery:
+    _turn_right(words, clauses)
     streams = []
     for source in clauses.sources:
         with words.blaming(source.name):
-            streams.append(Stream(source.name.text, **source.options))
-    spans = [*((source.on, True) for source in clauses.sources), (clauses.where, False)]
-    conditions = [c for span, joins in spans if span for c in split(words, span, joins=joins)]
+            streams.append(Stream(source.name.text, how=source.how, **source.options))
+    parts = [(s, split(words, s.on, joins=True)) for s in clauses.sources if s.on]
+    after = split(words, clauses.where, joins=False) if clauses.where else []
+    for part in [*parts, (None, after)]:
+        _check_kinds(words, clauses.sources, *part)
+    conditions = [*(c for _, part in parts for c in part), *after]
     joined, within, where = meaning(words, streams, conditions, _within(words, clauses))
     equal = [*_using(clauses), *joined]
     keyed = _keyed(streams, equal)
@@ -61,6 +65,44 @@ def _query(words: Words, clauses: Clauses) -> JoinQuery:
         return JoinQuery(keyed or streams, on, where=where, **options)
     except BraidedError as wrong:
         words.wrong(_blamed(clauses, wrong), str(wrong))
+
+
+def _turn_right(words: Words, clauses: Clauses) -> None:
+    """Make a right join a left join of the other stream."""
+    sources = clauses.sources
+    turned = next((source for source in sources if source.how == "right"), None)
+    if turned is None:
+        return
+    if len(sources) > 2:
+        words.wrong(turned.name, "RIGHT JOIN joins two streams; list this one first, and write LEFT JOIN")
+    first, second = sources
+    first.how, second.how = "left", "inner"
+    first.on, second.on = second.on, None
+    first.using, second.using = second.using, []
+    clauses.sources = [second, first]
+
+
+def _check_kinds(
+    words: Words, sources: Sequence[Source], source: Source | None, part: Sequence[Conjunct]
+) -> None:
+    """Refuse conditions that would mean something else where streams are optional."""
+    kinds = {s.name.text: s.how for s in sources}
+    for conjunct in part:
+        named = conjunct.streams
+        optional = sorted(name for name in named if kinds.get(name, "inner") != "inner")
+        if source is None and optional:
+            kind = f"{kinds[optional[0]].upper()} JOIN {optional[0]}"
+            words.wrong(
+                conjunct.at, f"WHERE comes after {kind}; put this after its ON, or filter what comes out"
+            )
+        own = source.name.text if source is not None else ""
+        if source is not None and source.how != "inner" and own not in named:
+            says = f"ON of {source.how.upper()} JOIN {own} says only which rows of {own} match"
+            words.wrong(conjunct.at, f"{says}; put this after WHERE")
+        if source is not None and (others := [name for name in optional if name != own]):
+            words.wrong(
+                conjunct.at, f"{others[0]} is optional, so no other stream can depend on it; leave it out"
+            )
 
 
 def _blamed(clauses: Clauses, wrong: BraidedError) -> Word | int:
@@ -83,7 +125,7 @@ def _within(words: Words, clauses: Clauses) -> dict[Pair, Range]:
 
 def _using(clauses: Clauses) -> list[tuple[str, str]]:
     """Return the equal columns of USING: (k) means the column k of the stream after FROM."""
-    first = clauses.sources[0].name.text
+    first = next(s.name.text for s in clauses.sources if not s.using)
     using = ((source.name.text, column.text) for source in clauses.sources for column in source.using)
     return [(f"{first}.{column}", f"{stream}.{column}") for stream, column in using]
 

@@ -105,7 +105,8 @@ class BucketState:
         self.meta.epoch, self.meta.epochs = self._plan.epoch.number, list(self._plan.epochs)
         if self.meta.fingerprint != self._plan.fingerprint:
             self.meta.meaning, self.meta.fingerprint = self._plan.query.meaning(), self._plan.fingerprint
-        waits = self.meta.spilled.get("defers") or self._plan.query.counts
+        query = self._plan.query
+        waits = self.meta.spilled.get("defers") or query.counts or query.kinds.settles
         self.meta.finishing = self._plan.to_dict() if waits else {}
         self._state.put(META, self.meta.encode())
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from braided.engine.state import FORMAT, EngineState
+from braided.engine.watermark import END_US
 from braided.query.errors import InvalidValue
 
 META = -1  # the number of the small value among the chunks
@@ -122,6 +123,11 @@ class Meta:
         """How far event time has come; None until every stream has brought a row."""
         saved: int | None = self.numbers.get("watermark", {}).get("floor_us")
         return saved
+
+    @property
+    def settled_us(self) -> int:
+        """Up to which watermark rows that are final have been handed out; all, if none wait for that."""
+        return int(EngineState(self.numbers).feature("outer").get("until_us", END_US))
 
     @property
     def spilled(self) -> dict[str, Any]:

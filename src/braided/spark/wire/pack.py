@@ -194,7 +194,7 @@ def _stored(layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:
 def _joinable(layout: Layout, batch: pa.RecordBatch, bucketing: Bucketing) -> pa.RecordBatch:
     """The rows that can join; the rest is counted."""
     stream = layout.stream
-    valid, nulls = valid_keys([batch.column(c) for c in layout.joined]), 0
+    valid, nulls = valid_keys([batch.column(c) for c in layout.needed]), 0
     if stream.time is not None:
         event = times.event_times(stream, batch.column(stream.time))
         if event.valid is not None:

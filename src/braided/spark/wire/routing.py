@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.operators.layout import key_format_of
-from braided.engine.sides.keys import KeyFormat, content_hashes
+from braided.engine.sides.keys import KeyFormat, content_hashes, valid_keys
 from braided.policies.arrays import Bools, Int64s
 from braided.query.layout import HotKey
 from braided.spark.plan import JoinPlan
@@ -28,17 +28,25 @@ Route: TypeAlias = tuple[
 
 @dataclass(frozen=True)
 class _Axis:
-    """How rows find a coordinate: by the hash of these columns as a key, or (no format) as contents."""
+    """How rows find a coordinate: by the hash of these columns as a key, or (no format) as contents.
+
+    Rows with a null in their key meet nothing there, and go where the contents of their `own` columns say.
+    """
 
     places: Sequence[int]
     keys: KeyFormat | None
     share: int
     stride: int = 1
+    own: Sequence[int] = ()
 
     def hashes(self, rows: pa.RecordBatch) -> Int64s:
         if self.keys is None:
             return content_hashes(rows.select(list(self.places)))
-        return self.keys.hashes([rows.column(k) for k in self.places], rows.num_rows)
+        columns = [rows.column(k) for k in self.places]
+        hashes = self.keys.hashes(columns, rows.num_rows)
+        if self.own and (keyed := valid_keys(columns)) is not None:
+            hashes[~keyed] = content_hashes(rows.filter(pa.array(~keyed)).select(list(self.own)))
+        return hashes
 
 
 class Router:
@@ -71,7 +79,8 @@ class Router:
                 if told is not None:
                     columns = tuple(c for a in dimension.key for c in stored.promised if (node, c) in a)
                 places = [stored.columns.index(c) for c in columns]
-                self._axes.append(_Axis(places, key_format_of(dimension.key, plan.layouts), share, stride))
+                keys = key_format_of(dimension.key, plan.layouts)
+                self._axes.append(_Axis(places, keys, share, stride, self._own))
 
         self._hot = self._hot if self._axes else ()  # what goes to all cells goes to those of hot keys
 

@@ -1,0 +1,57 @@
+"""The stored rows of a side that some keys meet inside time bounds: what a combination is settled by."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braided.engine.kernels.argument_types import FLAGS, INTS, LONG, LONGS
+from braided.engine.kernels.index import UNLINKED, slot_of
+from braided.engine.kernels.pointers import kernel
+
+
+@kernel(
+    (LONGS, LONGS, INTS, INTS, LONG, LONG, LONG, LONG, LONG, LONGS, FLAGS, LONGS, LONGS, LONGS, LONGS),
+)
+def partners_of(
+    hashes, times, link, head, shift, base, first, visible, most, keys, keyed, low, high, which, positions
+):
+    """Find the rows before `visible` that have a key and a time in its range, `most` of a key; how many.
+
+    `which` gets the number of the key, `positions` the row, as far as there is room for them. Keys that are
+    not `keyed` meet nothing.
+    """
+    found = np.int64(0)
+    for i in range(keys.shape[0]):
+        if not keyed[i] or low[i] > high[i]:
+            continue
+        p, left = np.int64(head[slot_of(keys[i], shift)]), most
+        while p >= first and left > 0:
+            q = p - base
+            if (p < visible) & (hashes[q] == keys[i]) & (low[i] <= times[q]) & (times[q] <= high[i]):
+                if found < which.shape[0]:
+                    which[found], positions[found] = i, p
+                found += 1
+                left -= 1
+            p = np.int64(link[q])
+    return found
+
+
+@kernel((LONGS, LONGS, INTS, LONG, LONG, LONG, LONG, LONGS, FLAGS, LONGS, LONGS, LONGS, LONGS))
+def partners_among_all(
+    hashes, times, link, base, first, visible, most, keys, keyed, low, high, which, positions
+):
+    """Find the same in a side without an index: compare with every row that is stored."""
+    found = np.int64(0)
+    for i in range(keys.shape[0]):
+        left = most
+        for p in range(first, visible if keyed[i] and low[i] <= high[i] else first):
+            if left <= 0:
+                break
+            q = p - base
+            met = (link[q] != UNLINKED) & (hashes[q] == keys[i])
+            if met & (low[i] <= times[q]) & (times[q] <= high[i]):
+                if found < which.shape[0]:
+                    which[found], positions[found] = i, p
+                found += 1
+                left -= 1
+    return found

@@ -1,0 +1,48 @@
+"""When rows of the core are final: no optional stream may bring a partner of them any more.
+
+A row of the core has rows of required streams at times t_i. Stream k may bring a partner as long as the
+watermark has not passed min over i of t_i + D[i][k]; with a null in a column that joins k, never. The row is
+final once the watermark has passed the latest of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from braided.engine.sides.side import BOTTOMLESS_US
+from braided.policies.arrays import Int64s
+from braided.query.bounds import INFINITE_US
+from braided.query.join_graph import ColumnName
+from braided.query.join_query import JoinQuery
+
+
+class Finality:
+    """Tells when rows of some required streams are final."""
+
+    def __init__(self, query: JoinQuery, core: Sequence[str], optional: Sequence[str]) -> None:
+        self._core, graph, numbers = core, query.graph, {n: i for i, n in enumerate(query.names)}
+        matrix = query.bounds.matrix
+        self._bounds = [{i: matrix[numbers[i]][numbers[k]] for i in core} for k in optional]
+        self._columns: list[list[ColumnName]] = [
+            [c for a in graph.attributes if graph.has(a, k) for c in a if c[0] in core] for k in optional
+        ]
+
+    def of(
+        self, batch: pa.RecordBatch, places: Mapping[ColumnName, int], times: Callable[[str], Int64s]
+    ) -> Int64s:
+        """Return the watermark that each row's last partner does not survive; some rows never have one."""
+        final = np.full(batch.num_rows, BOTTOMLESS_US, np.int64)
+        for bounds, columns in zip(self._bounds, self._columns, strict=True):
+            until = np.full(batch.num_rows, INFINITE_US, np.int64)
+            for stream, bound in bounds.items():
+                if bound < INFINITE_US:
+                    until = np.minimum(until, times(stream) + bound)
+            for column in columns:
+                values = batch.column(places[column])
+                if values.null_count:
+                    until[~np.asarray(values.is_valid())] = BOTTOMLESS_US
+            final = np.maximum(final, until)
+        return final
