@@ -39,4 +39,4 @@ def test_it_is_small() -> None:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, path in files().items():
             wheel.write(path, f"braided/{name}")
-    assert len(packed.getvalue()) < 570_000  # with its metadata below 600 kB
+    assert len(packed.getvalue()) < 590_000  # with its metadata below 620 kB
