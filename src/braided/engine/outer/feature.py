@@ -128,14 +128,12 @@ class _Pass:
         asking = Asking(tree.inputs[self._node], tree.sides[self._node], positions)
         asking = self._chosen(asking, self._owned(asking))
         asking = self._chosen(asking, self._passing(asking))
-        found: dict[str, Matches] = {}
         for name, wanted in self._needs.items():
             asking = self._chosen(asking, self._partners[name].any(asking, tree.sides.get(name)) == wanted)
         if not self._late:  # what has all its partners came when the last one did
             has = [self._partners[name].any(asking, tree.sides.get(name)) for name in self._left]
             asking = self._chosen(asking, ~np.logical_and.reduce(has))
-        for name in self._left:
-            found[name] = self._partners[name].find(asking, tree.sides.get(name))
+        found = {name: self._partners[name].find(asking, tree.sides.get(name)) for name in self._left}
         rows, chosen = _combined(found, len(asking.positions))
         lacking = np.zeros(len(rows), np.bool_)
         for at in chosen.values():

@@ -109,11 +109,10 @@ def _optional(query: JoinQuery) -> Iterator[str]:
         if stream.how == "semi":
             continue
         late_us = query.bounds.deadline_us(query.names.index(name))
-        when = "at the end" if late_us is None else f"{to_text(late_us)} after it"
-        yield f"  that there is none is known once the watermark is {when}" if late_us else (
-            f"  that there is none is known {when}" if late_us is None else
-            "  that there is none is known once the watermark has passed it"
-        )  # fmt: skip
+        when = "at the end"
+        if late_us is not None:
+            when = f"once the watermark {f'is {to_text(late_us)} after' if late_us else 'has passed'} it"
+        yield f"  that there is none is known {when}"
     if any(s.how == "anti" for s in query.streams) and len(query.kinds.optional) > 1:
         yield "  nothing comes before that"
 
