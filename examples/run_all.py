@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 JOBS: dict[str, tuple[str, ...]] = {  # and which query it is, where a script has several
-    "ecommerce/job.yaml": (),
+    "ecommerce/job.yaml": ("shipped",),
+    "ecommerce/unpaid.yaml": ("unpaid",),
     "ads/job.yaml": (),
     "sensors/job.yaml": (),
     "news/job.yaml": (),

@@ -1,13 +1,14 @@
-"""Orders with their payment and their shipment, batch by batch in this process.
+"""Orders with their payment and their shipment, and orders without payment, batch by batch in this process.
 
     python examples/ecommerce/join.py [--spark]    # in this process; with --spark on Spark, too
 
-It writes the rows into the folder `data` beside it, where job.yaml finds them.
+It writes the rows into the folder `data` beside it, where job.yaml and unpaid.yaml find them.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ ORDERS, BATCHES = 3000, 6
 TIMES = {"orders": "placed_at", "payments": "paid_at", "shipments": "sent_at"}
 
 
-def query() -> bd.JoinQuery:
+def shipped() -> bd.JoinQuery:
     """Paid within an hour of the order, sent within an hour and a half of the payment."""
     return bd.JoinQuery(
         [
@@ -48,6 +49,27 @@ def query() -> bd.JoinQuery:
     )
 
 
+def unpaid() -> bd.JoinQuery:
+    """An hour after the order nobody has paid."""
+    return bd.JoinQuery(
+        [
+            bd.Stream("orders", "order_id", time="placed_at", window="1 hour", lateness="1 minute"),
+            bd.Stream(
+                "payments", "order_id", time="paid_at", window="0 seconds", lateness="1 minute", how="anti"
+            ),
+        ],
+        where="orders.amount >= 20",
+        select={
+            "order": "orders.order_id",
+            "amount": "orders.amount",
+            "placed_at": "orders.placed_at",
+        },
+    )
+
+
+QUERIES: dict[str, Callable[[], bd.JoinQuery]] = {"shipped": shipped, "unpaid": unpaid}
+
+
 def tables(orders: int = ORDERS) -> dict[str, pa.Table]:
     """The shop's streams; the very first payment is told once more at the end, a day too late."""
     made = shop.tables(orders)
@@ -55,11 +77,15 @@ def tables(orders: int = ORDERS) -> dict[str, pa.Table]:
     return {**made, "payments": pa.concat_tables([payments, payments.slice(0, 1)])}
 
 
-def main(folder: Path, orders: int = ORDERS) -> pa.Table:
-    """Write the streams into a folder, join them, and return the results."""
+def main(folder: Path, orders: int = ORDERS) -> dict[str, pa.Table]:
+    """Write the streams into a folder, join them batch by batch, and return the results of both queries."""
     batches = by_period(tables(orders), TIMES, BATCHES)
     write_batches(folder, batches)
-    live, found = bd.LocalJoin(query()), []
+    return {"shipped": _shipped(batches), "unpaid": _unpaid(batches)}
+
+
+def _shipped(batches: list[dict[str, pa.Table]]) -> pa.Table:
+    live, found = bd.LocalJoin(shipped()), []
     for number, batch in enumerate(batches):
         found.append(live.push(batch))
         stored = {name: stream.live_rows for name, stream in live.stats().streams.items()}
@@ -70,14 +96,23 @@ def main(folder: Path, orders: int = ORDERS) -> pa.Table:
     return results
 
 
-def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
-    """The same join of the same files on Spark, one of each stream a batch; results are Parquet files."""
-    frames = {}
-    for name in TIMES:
-        path = str(data / name)
+def _unpaid(batches: list[dict[str, pa.Table]]) -> pa.Table:
+    """The orders of the last hour still wait for their payment, so the join is not ended."""
+    live, query = bd.LocalJoin(unpaid()), unpaid()
+    results = pa.concat_tables([live.push({name: batch[name] for name in query.names}) for batch in batches])
+    waiting = live.stats().unsettled_rows
+    print(f"{results.num_rows} orders of 20 or more were not paid within an hour; {waiting} orders still wait")
+    return results
+
+
+def on_spark(spark: SparkSession, data: Path, out: Path, name: str) -> None:
+    """One of the queries on Spark, a file of each stream a batch; results are Parquet files."""
+    query, frames = QUERIES[name](), {}
+    for stream in query.names:
+        path = str(data / stream)
         rows = spark.readStream.schema(spark.read.parquet(path).schema)
-        frames[name] = rows.option("maxFilesPerTrigger", 1).parquet(path)
-    joined = bd.spark.join(query(), frames, buckets=2)
+        frames[stream] = rows.option("maxFilesPerTrigger", 1).parquet(path)
+    joined = bd.spark.join(query, frames, buckets=2)
     writer = joined.writeStream.option("checkpointLocation", str(out / "checkpoint"))
     streaming = writer.trigger(availableNow=True).start(str(out / "results"))
     streaming.awaitTermination()
@@ -87,5 +122,5 @@ def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
 if __name__ == "__main__":
     here = Path(__file__).parent
     main(here / "data")
-    if "--spark" in sys.argv:
-        on_spark(bd.spark.session("ecommerce"), here / "data", here / "out" / "python")
+    for asked in QUERIES if "--spark" in sys.argv else ():
+        on_spark(bd.spark.session("ecommerce"), here / "data", here / "out" / "python" / asked, asked)

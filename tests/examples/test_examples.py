@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import braided as bd
@@ -31,7 +32,8 @@ SMALL: dict[str, Callable[[Path], Any]] = {
     "nexmark": lambda folder: auctions.main(folder, 400),
 }
 WRITTEN: dict[str, Callable[[], bd.JoinQuery]] = {
-    "ecommerce/job.yaml": ecommerce.query,
+    "ecommerce/job.yaml": ecommerce.shipped,
+    "ecommerce/unpaid.yaml": ecommerce.unpaid,
     "ads/job.yaml": ads.query,
     "sensors/job.yaml": sensors.query,
     "news/job.yaml": news.query,
@@ -67,10 +69,17 @@ def test_without_variables_data_lies_beside_the_job_file() -> None:
 
 
 def test_oracle_ecommerce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = ecommerce.main(tmp_path, 200)
-    assert found.num_rows > 50
-    assert_same_bag(found, expected(ecommerce.query(), shop.tables(200)))
-    assert "1 payment came too late" in capsys.readouterr().out
+    found, made = ecommerce.main(tmp_path, 200), shop.tables(200)
+    assert found["shipped"].num_rows > 50
+    assert_same_bag(found["shipped"], expected(ecommerce.shipped(), made))
+    wanted = expected(ecommerce.unpaid(), {name: made[name] for name in ("orders", "payments")})
+    waiting = wanted.num_rows - found["unpaid"].num_rows
+    assert 0 <= waiting < found["unpaid"].num_rows / 4
+    known = found["unpaid"]["order"].to_pylist()
+    assert_same_bag(found["unpaid"], wanted.filter(pc.is_in(wanted["order"], pa.array(known))))
+    out = capsys.readouterr().out
+    assert "1 payment came too late" in out
+    assert f"{found['unpaid'].num_rows} orders of 20 or more were not paid" in out
 
 
 def test_oracle_ads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

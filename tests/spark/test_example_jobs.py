@@ -49,8 +49,8 @@ def test_oracle_nexmark_as_a_job(spark: SparkSession, tmp_path: Path) -> None:
 
 def _ecommerce(spark: SparkSession, folder: Path) -> pa.Table:
     write_batches(folder, by_period(ecommerce.tables(200), ecommerce.TIMES, 2))
-    ecommerce.on_spark(spark, folder, folder)
-    return expected(ecommerce.query(), shop.tables(200))
+    ecommerce.on_spark(spark, folder, folder, "shipped")
+    return expected(ecommerce.shipped(), shop.tables(200))
 
 
 def _ads(spark: SparkSession, folder: Path) -> pa.Table:
