@@ -70,6 +70,8 @@ chaos: $(VENV)/ready
 	$(BIN)/python -m braided_benchmarks.chaos --kills 20 --suicide
 	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --keys 2
 	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --promises
+	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --optional
+	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --optional --keys 2
 	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --limit 100000
 	$(BIN)/python -m braided_benchmarks.chaos --kills 10 --suicide --limit 100000 --defer
 	$(BIN)/python -m braided_benchmarks.changes --changes 20 --kills 12 --suicide

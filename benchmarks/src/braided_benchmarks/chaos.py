@@ -7,12 +7,13 @@ attempt beside them. Then the files the sink has committed are compared with Duc
 input. With two keys (a and b by one, b and c by another) the join runs in two stages; workers of both die.
 With promises there are no windows; at the end the state must also hold just the rows that may still join.
 With a limit memory has no room for all rows; with `--defer` merges wait, and what is owed at the end is asked
-for.
+for. With `--optional` it is a left and an anti join, and what waits at the end is asked for.
 
     python -m braided_benchmarks.chaos --kills 20 --seed 1
     python -m braided_benchmarks.chaos --kills 5 --seed 1 --suicide --keys 2
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --promises
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --limit 100000 --defer
+    python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --optional --keys 2
     python -m braided_benchmarks.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
 """
 
@@ -37,7 +38,7 @@ import pyarrow.parquet as pq
 
 from braided.testing.samples.files import committed_files
 from braided_benchmarks.chaos_child import NO_TROUBLE, Pass, Trouble, session, streams, troubled
-from braided_benchmarks.chaos_work import LAST_KEY, Promised, Windowed, Work
+from braided_benchmarks.chaos_work import LAST_KEY, Optional, Promised, Windowed, Work
 from braided_benchmarks.children import after_some_batches, start_child, to_the_end
 from braided_benchmarks.cluster import cluster
 
@@ -241,12 +242,15 @@ def main() -> None:
     options.add_argument("--master", default="local[2,4]", help='Spark\'s master, or "cluster"')
     options.add_argument("--keys", type=int, choices=LAST_KEY, default=1, help="two make two stages")
     options.add_argument("--promises", action="store_true", help="punctuated streams without windows")
+    options.add_argument("--optional", action="store_true", help="a left and an anti join")
     options.add_argument("--limit", type=int, default=0, help="bytes of memory")
     options.add_argument("--defer", action="store_true", help="with a limit: merges wait")
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     trouble = Trouble(given.suicide, given.dawdle)
-    work = Promised() if given.promises else Windowed(given.keys, given.limit, given.defer)
+    work: Work = Windowed(given.keys, given.limit, given.defer)
+    if given.promises or given.optional:
+        work = Promised() if given.promises else Optional(given.keys)
     if given.child is not None:
         child(given.child, given.master, trouble, work)
         return

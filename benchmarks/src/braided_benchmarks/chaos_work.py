@@ -4,7 +4,8 @@
 without windows, one unique and two punctuated: rows go, closed keys are kept and chunks are written anew all
 the time. There the sink must also hold one announcement of each complete key, and the state store just the
 rows that may still join: both are counted out of the whole input, by the rules of `docs/howto/promises.md`.
-`Windowed` may have a memory budget; with `defer` what is owed at the end is asked for.
+`Windowed` may have a memory budget; with `defer` what is owed at the end is asked for. `Optional` is a left
+and an anti join: what waits for its deadline at the end is asked for, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import braided as bd
-from braided.policies.arrays import Int64s
+from braided.policies.arrays import Bools, Int64s
 from braided.testing.samples.files import add_file
 
 NAMES = ("a", "b", "c")
@@ -94,20 +95,76 @@ class Windowed(Work):
 
     def generate(self, root: Path, batches: int, seed: int) -> None:
         """Keys at random."""
-        rng, other = np.random.default_rng(seed), np.random.default_rng((seed, 2))
-        for name in NAMES:
-            sizes = rng.integers(50, 2_000, batches)
-            times = np.sort(rng.integers(0, batches * 4_000_000, sizes.sum())) + 1_700_000_000_000_000
-            table = pa.table(
-                {
-                    "k": rng.integers(0, 300, len(times)),
-                    "t": pa.array(times, pa.timestamp("us", tz="UTC")),
-                    "v": np.arange(len(times)),
-                    "m": other.integers(0, 300, len(times)),
-                }
-            )
-            for n, (start, size) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, strict=True)):
-                add_file(root / name, n, table.slice(start, size))
+        _in_order(root, batches, seed, keys=300)
+
+
+@dataclass(frozen=True)
+class Optional(Work):
+    """Rows of a with those of b or null, where c has none; c by the same key, or by another one.
+
+    Half of the rows of a have no partner in b, and as many none in c; some keys are null.
+    """
+
+    keys: int = 1
+    defer: bool = True
+    columns: ClassVar[tuple[str, ...]] = ("a_v", "b_v")
+
+    @property
+    def flags(self) -> list[str]:
+        """As options of the command line."""
+        return ["--optional", "--keys", str(self.keys)]
+
+    @property
+    def schemas(self) -> dict[str, str]:
+        """The streams' columns."""
+        return dict.fromkeys(NAMES, "k long, t timestamp, v long, m long")
+
+    @property
+    def wanted(self) -> str:
+        """All rows of a that meet none of c."""
+        near = f"abs(epoch_us(a.t) - epoch_us(other.t)) <= {WINDOW_S * 1_000_000}"
+        b, c = (near.replace("other", name) for name in NAMES[1:])
+        return (
+            f"select a.v, b.v from a left join b on a.k = b.k and {b} "
+            f"where not exists (from c where {' = '.join(self._last)} and {c})"
+        )
+
+    @property
+    def _last(self) -> tuple[str, str]:
+        """What joins c: with two keys not b's m, which may be null."""
+        return LAST_KEY[1] if self.keys == 1 else ("a.m", "c.m")
+
+    def query(self) -> bd.JoinQuery:
+        """The join, on one key or two."""
+        window, hows = f"{WINDOW_S} seconds", ("inner", "left", "anti")
+        streams = [
+            bd.Stream(n, key="k", time="t", window=window, lateness="0 seconds", how=how)
+            for n, how in zip(NAMES, hows, strict=True)
+        ]
+        return bd.JoinQuery(streams, on=[("a.k", "b.k"), self._last])
+
+    def generate(self, root: Path, batches: int, seed: int) -> None:
+        """Keys at random."""
+        _in_order(root, batches, seed, keys=4_000, nulls=0.02)
+
+
+def _in_order(root: Path, batches: int, seed: int, *, keys: int, nulls: float = 0.0) -> None:
+    """Files of random size, in order of time."""
+    rng, other = np.random.default_rng(seed), np.random.default_rng((seed, 2))
+    for name in NAMES:
+        sizes = rng.integers(50, 2_000, batches)
+        times = np.sort(rng.integers(0, batches * 4_000_000, sizes.sum())) + 1_700_000_000_000_000
+        k, m = (
+            pa.array(r.integers(0, keys, len(times)), mask=_few(r, len(times), nulls)) for r in (rng, other)
+        )
+        stamps = pa.array(times, pa.timestamp("us", tz="UTC"))
+        table = pa.table({"k": k, "t": stamps, "v": np.arange(len(times)), "m": m})
+        for n, (start, size) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, strict=True)):
+            add_file(root / name, n, table.slice(start, size))
+
+
+def _few(rng: np.random.Generator, rows: int, share: float) -> Bools | None:
+    return rng.random(rows) < share if share else None
 
 
 _BY_KEY = """
