@@ -101,7 +101,8 @@ def _unpaid(batches: list[dict[str, pa.Table]]) -> pa.Table:
     live, query = bd.LocalJoin(unpaid()), unpaid()
     results = pa.concat_tables([live.push({name: batch[name] for name in query.names}) for batch in batches])
     waiting = live.stats().unsettled_rows
-    print(f"{results.num_rows} orders of 20 or more were not paid within an hour; {waiting} orders still wait")
+    said = f"{results.num_rows} orders of 20 or more were not paid within an hour"
+    print(f"{said}; {waiting} orders still wait")
     return results
 
 
