@@ -243,16 +243,68 @@ def test_batches_without_probes_teach_only_the_rest() -> None:
     assert pace.rest_seconds(10_000) == pytest.approx(0.4, rel=0.01)
 
 
+def burst_of_results(*, foreseen: bool, batches: int = 40, lasting: bool = False) -> list[float]:
+    """Seconds of batches in which rows, and from the 20th on results of a probe, are ten times as many."""
+    pace, seconds = Pace(), []
+    for number in range(batches):
+        rows, each = (2_000, 1) if number < 20 else (20_000, 10 + 90 * min(1, (number - 20) / 4))
+        expected = (lambda probes, each=each: each * probes) if foreseen else None
+        granted = budget(pace, 2.0, rows, foreseen=expected, lasting=lasting)
+        probes = min(6 * rows, 6 * rows if granted is None else granted)
+        probing = 2e-6 * probes + 5e-7 * each * probes + 0.005
+        seconds.append(0.5 + 1e-6 * rows + probing)
+        pace = after(pace, Measured(seconds[-1], probing, probes, rows, 0.0, granted, round(each * probes)))
+    return seconds
+
+
+def test_results_cost_too_so_a_burst_of_them_is_met_before_it_is_felt() -> None:
+    """Results grow with the product of the rates: a hundred times in a burst; a probe costs what it did."""
+    seconds = burst_of_results(foreseen=True)
+    assert max(seconds[3:]) <= 1.5 * 2.0, [round(s, 2) for s in seconds]
+    assert np.mean(seconds[26:]) > 0.8 * 2.0  # and nothing is left unused
+    assert max(burst_of_results(foreseen=False)[3:]) > 1.5 * 2.0
+
+
+def test_what_a_probe_and_a_result_cost_is_told_apart() -> None:
+    rng, pace = np.random.default_rng(5), Pace()
+    for _ in range(40):
+        probes, results = int(rng.integers(10_000, 50_000)), int(10 ** rng.uniform(3, 6))
+        probing = 2e-6 * probes + 5e-7 * results
+        pace = after(pace, Measured(0.4 + probing, probing, probes, ROWS, 0.0, None, results))
+    assert pace.seconds_a_probe == pytest.approx(2e-6, rel=0.15)
+    assert pace.seconds_a_result == pytest.approx(5e-7, rel=0.15)
+
+
+def test_few_results_do_not_make_a_budget_small_for_good() -> None:
+    """Seconds were put down to three results, each seemed to take milliseconds: no row was let in again."""
+    pace = Pace()
+    for _ in range(3):
+        pace = after(pace, Measured(1.0, 0.01, 1_000, 1_000, 0.0, 1_000, 3))
+    asked = []
+    for _ in range(30):
+        granted = budget(pace, 2.0, 10_000, foreseen=lambda rows: rows**2 / 1e4, lasting=True)
+        assert granted is not None
+        asked.append(granted)
+        rows = min(granted, 10_000)
+        probing = 2e-6 * rows + 5e-7 * rows**2 / 1e4
+        pace = after(pace, Measured(0.5 + probing, probing, rows, 10_000, 0.0, granted, round(rows**2 / 1e4)))
+    assert asked[-1] > 10_000
+
+
 def test_costs_never_fall_below_zero() -> None:
     rng = np.random.default_rng(3)
     pace = Pace()
     for _ in range(2000):
         rows, probes = int(rng.integers(0, 50_000) * rng.integers(0, 2)), int(rng.integers(0, 1000))
         seconds = float(10 ** rng.uniform(-4, 2))
-        pace = after(pace, Measured(seconds, seconds * float(rng.uniform()), probes, rows))
-        assert min(pace.fixed_seconds, pace.seconds_a_row, pace.seconds_a_probe) >= 0
-        whole = budget(pace, 1.0, rows, 4.0)
-        assert whole is None or whole >= 1
+        results = int(rng.integers(0, 2)) * int(10 ** rng.uniform(0, 7))
+        probing = seconds * float(rng.uniform())
+        pace = after(pace, Measured(seconds, probing, probes, rows, results=results))
+        costs = pace.fixed_seconds, pace.seconds_a_row, pace.seconds_a_probe, pace.seconds_a_result
+        assert min(costs) >= 0
+        for foreseen in (None, lambda probes: probes**1.5):
+            whole = budget(pace, 1.0, rows, 4.0, foreseen)
+            assert whole is None or whole >= 1
 
 
 def test_a_pace_survives_a_checkpoint() -> None:

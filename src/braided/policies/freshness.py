@@ -134,6 +134,19 @@ def part_of(
     return dataclasses.replace(plan, rows=rows, spent=part * cover.cost, part=part)
 
 
+def covered(model: PlanModel, needs: Mapping[Plan, float], flow: Flow, weights: Mapping[str, float]) -> float:
+    """Return which part of the refresh rates comes in under a flow, of all streams by their weights."""
+    parts: dict[str, float] = {}
+    for path in model.paths:
+        own = [node for node in path.entry if 0 < needs.get(node, 0.0) < math.inf]
+        if own:
+            parts[path.stream] = min(1.0, *(flow.arrivals[node] / needs[node] for node in own))
+    total = math.fsum(weights.get(stream, 1.0) for stream in parts)
+    return (
+        math.fsum(weights.get(stream, 1.0) * part for stream, part in parts.items()) / total if parts else 1.0
+    )
+
+
 def plan_freshness(model: PlanModel, bounds: Mapping[str, float], budget: float) -> FreshnessPlan:
     """Cheap rows that keep these bounds, if the budget suffices."""
     rates = frozen(refresh_rates(model, bounds))

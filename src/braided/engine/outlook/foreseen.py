@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from braided.engine.overload.forecast import retentions
 from braided.engine.overload.freshening import Freshening
-from braided.engine.overload.rationing import retentions
 from braided.policies.choice import policies_for
 from braided.policies.decisions import Turn
 from braided.policies.plan_model import PlanModel, plan_model

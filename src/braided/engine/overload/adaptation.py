@@ -37,7 +37,7 @@ from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocate, Allocation, Question, answer
 from braided.policies.allocation.registry import ALLOCATIONS
 from braided.policies.flow import Flow, predict
-from braided.policies.freshness import FreshnessPlan
+from braided.policies.freshness import FreshnessPlan, covered
 from braided.policies.plan_model import PlanModel, frozen
 from braided.policies.statistics import Adapted
 from braided.query.plan_tree import HalfJoin, Plan, half_joins, label
@@ -186,6 +186,10 @@ def _judge(now: Question, present: Allocation, new: Allocation, gain: float) -> 
         return f"{change}; too few rows come into {', '.join(starved)} under the present allocation", True
     if new.freshness_spent and not present.freshness_spent and new.freshness and new.freshness.feasible:
         return f"{change}; bounds on age can be kept now", True
+    if now.weights and new.freshness is not None and not new.freshness.feasible:
+        parts = [covered(now.model, new.freshness.refresh, flow, now.weights) for flow in (before, after)]
+        change += f", of freshness by weights {parts[0]:.0%} -> {parts[1]:.0%}"
+        return change, after.output * parts[1] > before.output * parts[0] * (1 + gain)
     return change, after.output > before.output * (1 + gain)
 
 

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from braided.engine.features import Arrivals, Feature, Host, Step
 from braided.engine.fields import load_fields, save_fields
 from braided.engine.overload.adaptation import Adaptation, Thresholds
+from braided.engine.overload.forecast import of_probes, of_rows_let_in, retentions
 from braided.engine.overload.freshening import Freshening
 from braided.engine.overload.state_windows import StateWindows
 from braided.engine.site import Share
@@ -40,9 +41,7 @@ from braided.policies.pacing import Measured, Pace
 from braided.policies.rationing import Known, model_of, rations_of
 from braided.policies.recorded import BY_ROWS
 from braided.policies.statistics import RationingStatistics
-from braided.query.bounds import INFINITE_US
 from braided.query.durations import to_us
-from braided.query.join_query import JoinQuery
 from braided.query.plan_tree import HalfJoin, Plan, intermediates, label, leaves, operators
 
 _LEFT = 0.05  # of a budget, that a batch may leave to the next
@@ -87,6 +86,8 @@ class Rationing(Feature):
         self._share = Share(0, 0, 0)  # nothing is known of it yet
         self._cores = 1
         self._budget: float | None = None
+        self._results = 0  # of the latest batch
+        self._foreseen: Callable[[float], float] | None = None  # how many results a budget may find
         self._known: Mapping[tuple[Plan, ...], Known] = {}
         self._allowances: Mapping[HalfJoin, float] | None = None
         self._rationed: set[Plan] = set()
@@ -97,9 +98,11 @@ class Rationing(Feature):
 
     def admit(self, arrivals: Arrivals, share: Share, cores: int) -> Arrivals:
         """Remember which part of the batch is this engine's, and how many run at a time."""
-        self._share, self._cores = share, cores
+        self._share, self._cores, self._foreseen = share, cores, None
         if share.decided is not None:
             self.decided_part, self.decided_rows = share.decided.part, share.decided.rows
+        if self._drops_input and self._target_seconds is not None:
+            self._foreseen = of_rows_let_in(self.host, arrivals, share, self.windows.rows)
         return arrivals
 
     def enter(self, step: Step) -> None:
@@ -108,12 +111,15 @@ class Rationing(Feature):
         self._rationed, self._allowances, self._lost_now, self._asked = set(), None, 0.0, None
         if not self.limited or not any(step.arriving.values()):
             return
-        self._budget = self._budget_now()
-        if self._budget is None:
-            return
         self._known = known = self.host.tree.foreseen(step.arriving)
         self._freshening.count(_waiting(known))
         model = model_of(self.host.query.tree, known, self.windows.rows, self._freshening.limits())
+        if self._target_seconds is not None:
+            usual = self._share.of_budget(int(self.pace.granted)) or math.inf
+            self._foreseen = of_probes(model, self.adaptation.allowances(model, usual))
+        self._budget = self._budget_now()
+        if self._budget is None:
+            return
         budget = max(0.0, self._budget + self.credit)
         bounds = self._freshening.bounds() if self.windows.rows else {}
         weights = dict(self.host.query.overload.weights or ()) if self.host.query.overload else {}
@@ -136,6 +142,7 @@ class Rationing(Feature):
 
     def commit(self, step: Step) -> None:
         """Settle the budget, and note what is lacking from here on."""
+        self._results = step.results
         clock_us = step.later.clock_us
         if self._budget is not None and self._allowances is not None:
             left = self.credit + self._budget - step.probes
@@ -198,8 +205,8 @@ class Rationing(Feature):
         """A batch's time, as far as it is known when it is committed, decides the budget of the next."""
         if self._target_seconds is not None:
             bought = self.entered_rows if self._drops_input else probes
-            granted = self._budget_of_all()
-            batch = Measured(seconds, paced, bought, self._share.total, ahead, granted)
+            granted = self._timely()
+            batch = Measured(seconds, paced, bought, self._share.total, ahead, granted, self._results)
             self.pace = pacing.after(self.pace, batch)
 
     # from and to a checkpoint, and what is shown
@@ -271,12 +278,20 @@ class Rationing(Feature):
         return self._budget_of_all()
 
     def _budget_of_all(self) -> int | None:
-        """Return what all engines may probe, or let in, in this batch; None: no limit."""
+        """Return what all engines may probe, or how many rows they let in, in this batch; None: no limit."""
+        most = self._probes if self._target_seconds is None else self._timely()
+        if most is None or self._target_seconds is None or not (self._drops_input and self._share.copied):
+            return most
+        return most * (self._share.different or 0) // self._share.total  # copies took their part
+
+    def _timely(self) -> int | None:
+        """Return the budget of all engines that fits into the target time, copies of rows counted."""
         if self._target_seconds is None:
-            return self._probes
-        lanes = pacing.lanes(self._cores, self._share.total, self._share.rows)
+            return None
+        rows = self._share.total
+        lanes = pacing.lanes(self._cores, rows, self._share.rows)
         aim = self._target_seconds * (1 - _UNSEEN if self.host.site.retried else 1)
-        return pacing.budget(self.pace, aim, self._share.total, lanes, lasting=self._drops_input)
+        return pacing.budget(self.pace, aim, rows, lanes, self._foreseen, lasting=self._drops_input)
 
     def _budget_now(self) -> float | None:
         """Return this engine's probes in this batch; None: no limit.
@@ -314,9 +329,3 @@ def _waiting(known: Mapping[tuple[Plan, ...], Known]) -> dict[str, tuple[float, 
         for i, child in enumerate(operator)
         if isinstance(child, str)
     }
-
-
-def retentions(query: JoinQuery) -> dict[str, int]:
-    """How long rows of each stream can be found after their own time, where time ends that."""
-    found = {name: query.bounds.retention_us(i) for i, name in enumerate(query.names)}
-    return {name: us for name, us in found.items() if us < INFINITE_US}

@@ -45,7 +45,7 @@ from braided.policies.allocation.greedy_path import best_first, in_words
 from braided.policies.allocation.guard import guard
 from braided.policies.allocation.question import Allocation, Question, answer, spread
 from braided.policies.flow import predict
-from braided.policies.freshness import FreshnessPlan, part_of, plan_freshness
+from braided.policies.freshness import FreshnessPlan, covered, part_of, plan_freshness
 
 _PARTS = (1.0, 0.75, 0.5, 0.25)  # of the refresh rates that the budget covers
 _HEURISTICS = (
@@ -88,11 +88,7 @@ def _best_paths(question: Question, fresh: FreshnessPlan | None) -> Allocation:
 
 def _most_results(question: Question, fresh: FreshnessPlan) -> Allocation:
     """What promises most results that are fresh, where bounds cannot be kept, or there are none."""
-    found = list(_ways(question, fresh))
-    if question.weights and found:  # who counts more has been asked for
-        weighed = [way for way in found if way.freshness_spent]
-        found = weighed if any(_promised(question, way) > 0 for way in weighed) else found
-    best = max(found, key=lambda way: _promised(question, way))
+    best = max(_ways(question, fresh), key=lambda way: _promised(question, fresh, way))
     why = f"not all fresh: {fresh.problem}; " if fresh.problem else ""
     return answer(question, best.allowances, f"{why}most results by {best.reason}", best.freshness or fresh)
 
@@ -109,10 +105,14 @@ def _ways(question: Question, fresh: FreshnessPlan) -> Iterator[Allocation]:
     yield from (heuristic(question) for heuristic in _HEURISTICS)
 
 
-def _promised(question: Question, way: Allocation) -> float:
-    """Results that the model expects, once the budget is used up as a batch would."""
-    fitted = guard(question.model, way, question.budget)
-    return predict(question.model, fitted, settle=True).output
+def _promised(question: Question, fresh: FreshnessPlan, way: Allocation) -> float:
+    """Results that the model expects, once the budget is used up as a batch would.
+
+    With weights times the part of the refresh rates that comes in: who counts more has been asked for.
+    """
+    model = question.model
+    flow = predict(model, guard(model, way, question.budget), settle=True)
+    return flow.output * (covered(model, fresh.refresh, flow, question.weights) if question.weights else 1.0)
 
 
 def _of_freshness(fresh: FreshnessPlan) -> str:
