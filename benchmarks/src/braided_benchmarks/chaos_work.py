@@ -4,12 +4,14 @@
 without windows, one unique and two punctuated: rows go, closed keys are kept and chunks are written anew all
 the time. There the sink must also hold one announcement of each complete key, and the state store just the
 rows that may still join: both are counted out of the whole input, by the rules of `docs/howto/promises.md`.
-`Windowed` may have a memory budget; with `defer` what is owed at the end is asked for. `Optional` is a left
+`Windowed` may have a memory budget; with `defer` what is owed at the end is asked for. It may have an
+`Overload`, too: then results may be missing, and none wrong or doubled. `Optional` is a left
 and an anti join: what waits for its deadline at the end is asked for, too.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,7 @@ class Work(ABC):
     columns: ClassVar[tuple[str, ...]]  # of the sink, to be compared
     live: ClassVar[str | None] = None  # SQL: how many rows the state must hold at the end, and of how many
     defer: bool = False  # whether results may be owed at the end
+    lossy: bool = False  # whether results may be missing
 
     @property
     @abstractmethod
@@ -65,12 +68,20 @@ class Windowed(Work):
     keys: int = 1
     limit: int = 0  # bytes of memory; 0: no budget
     defer: bool = False
+    overload: str = ""  # options of `Overload`, as JSON
+    freshness: str = ""  # of all streams
     columns: ClassVar[tuple[str, ...]] = ("a_v", "b_v", "c_v")
+
+    @property
+    def lossy(self) -> bool:  # type: ignore[override]  # an attribute of others
+        """With a budget of probes or rows."""
+        return bool(self.overload)
 
     @property
     def flags(self) -> list[str]:
         """As options of the command line."""
-        return ["--keys", str(self.keys), "--limit", str(self.limit), *(["--defer"] if self.defer else [])]
+        flags = ["--keys", str(self.keys), "--limit", str(self.limit), *(["--defer"] if self.defer else [])]
+        return [*flags, "--overload", self.overload, "--freshness", self.freshness]
 
     @property
     def schemas(self) -> dict[str, str]:
@@ -88,10 +99,16 @@ class Windowed(Work):
     def query(self) -> bd.JoinQuery:
         """The join, on one key or two."""
         window = f"{WINDOW_S} seconds"
-        streams = [bd.Stream(n, key="k", time="t", window=window, lateness="0 seconds") for n in NAMES]
+        streams = [
+            bd.Stream(
+                n, key="k", time="t", window=window, lateness="0 seconds", freshness=self.freshness or None
+            )
+            for n in NAMES
+        ]
         on = None if self.keys == 1 else [("a.k", "b.k"), LAST_KEY[self.keys]]
         memory = bd.Memory(self.limit, defer=self.defer) if self.limit else None
-        return bd.JoinQuery(streams, on=on, memory=memory)
+        overload = bd.Overload(**json.loads(self.overload)) if self.overload else None
+        return bd.JoinQuery(streams, on=on, memory=memory, overload=overload)
 
     def generate(self, root: Path, batches: int, seed: int) -> None:
         """Keys at random."""
