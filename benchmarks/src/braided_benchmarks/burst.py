@@ -3,8 +3,8 @@
 Runs over the same files, each in a process of its own: an exact one (how long batches take then, and what
 they find), one with `Overload(target_batch=...)`, and two with `Overload(probes=...)`, of which one is killed
 again and again. These two have one bucket: which part of the probes each of several gets is decided while a
-run goes on, and holds from the next batch that is planned, so two runs may find different results. So they may
-if their batches differ: one that is killed while Spark plans a batch may get two files of a stream in it, and
+run goes on, and holds from the next batch that is planned, so two runs may find different results. So may
+they if their batches differ: one that is killed while Spark plans a batch may get two files of a stream in it, and
 is begun again.
 
 Printed are the batch times against the target, how the budget moved, whether what was found is a subset of
