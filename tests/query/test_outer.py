@@ -83,7 +83,13 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: bd.JoinQuery([stream("a", freshness="2 hours"), TWO[1]], overload=bd.Overload(5)),
         "freshness of 'a' does not go with optional streams",
     ),
-    (lambda: bd.JoinQuery([stream("a", unique=True), TWO[1]]), "not used with optional streams yet"),
+    (
+        lambda: bd.JoinQuery(
+            [stream("a"), stream("b", unique=True), stream("c", "left", key=None)],
+            on=[("a.k", "b.k"), ("b.m", "c.m")],
+        ),
+        "stream 'b': what it promises is about one of several keys",
+    ),
     (
         lambda: bd.JoinQuery([stream("a", window=bd.CountWindow(3)), TWO[1]]),
         "counts rows: .*; use a time window",
@@ -104,6 +110,16 @@ def test_explain_says_when_a_null_comes() -> None:
     assert "left: a row of a comes with every partner of b; null where there is none" in text
     assert "  that there is none is known once the watermark is 1 hour after it" in text
     assert "anti: a row of a comes only if there is no partner of c" in text
+
+
+def test_explain_says_that_a_null_comes_earlier_where_a_stream_closes_keys() -> None:
+    text = bd.JoinQuery([stream("a"), stream("b", "left", unique=True)]).explain()
+    assert (
+        "that there is none is known once the watermark is 1 hour after it, earlier if b closes the key"
+        in text
+    )
+    text = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k", punctuation="p", how="left")]).explain()
+    assert "that there is none is known at the end, or earlier if b closes the key" in text
 
 
 SELECT = "SELECT * FROM a TIME t WINDOW '1 hour' "

@@ -13,8 +13,8 @@ import pytest
 
 import braided as bd
 from braided.engine.calibration import machine_costs
-from braided.engine.promises.feature import holds, purge, stored_keys
 from braided.engine.sides import columns, payload, side
+from braided.engine.sides.by_key import holds, purge, stored_keys
 from braided.engine.sides.columns import BORN, CHECK, ENDS, GONE, Column
 from braided.engine.sides.frozen import adopt, arrays_of, frozen, thaw
 from braided.engine.sides.groups import drop_groups, group_of, in_groups, ordered_by_group, rows_by_group

@@ -147,7 +147,7 @@ class Definition:
         self, query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int, *, ended: bool
     ) -> Bag:
         if query.kinds.optional:
-            passed = _FAR_US if ended else -_FAR_US if self.watermark is None else self.watermark
+            passed = math.inf if ended else -_FAR_US if self.watermark is None else self.watermark
             return Counter(with_optional(query, rows, since, until, passed))
         last = until + query.bounds.span_us
         near = [_picked(rows[n], (rows[n]["t"] >= since) & (rows[n]["t"] < last)) for n in query.names]
@@ -161,7 +161,7 @@ class Definition:
 
 
 def with_optional(
-    query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int, passed: int
+    query: bd.JoinQuery, rows: Mapping[str, Columns], since: int, until: int, passed: float
 ) -> Iterator[tuple[int | None, ...]]:
     """Every choice of partners of rows that an epoch owns, None for none; nulls once time has passed them."""
     kinds = {s.name: s.how for s in query.streams}
@@ -206,7 +206,7 @@ def _final(
     query: bd.JoinQuery, rows: Mapping[str, Columns], at: Mapping[str, int], of: Sequence[str] | None = None
 ) -> float:
     """From which watermark on no partner can come."""
-    final, numbers = float(-_FAR_US), {name: i for i, name in enumerate(query.names)}
+    final, numbers = -math.inf, {name: i for i, name in enumerate(query.names)}
     for k in query.kinds.optional if of is None else of:
         joined = [(n, c) for a in query.graph.attributes for n, c in a if n in at and query.graph.has(a, k)]
         if any(math.isnan(rows[n][c][at[n]]) for n, c in joined):

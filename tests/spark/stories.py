@@ -74,14 +74,12 @@ class Story:
         self.fresh = {self.names[n]: self._fresh(n) for n in aged}  # a checkpoint's are always the same
         self.promises = ["any"] * len(self.names)
         self.downward = rng.random() < 0.3
-        if (
-            self.graph == ONE_KEY
-            and not self.optional
-            and rng.random() < (0.7 if self.windows == "unbounded" else 0.4)
-        ):
+        must = self.windows == "unbounded" and self.optional
+        if self.graph == ONE_KEY and (must or rng.random() < (0.7 if self.windows == "unbounded" else 0.4)):
             kinds: tuple[str, ...] = DOWNWARD if self.downward else UPWARD
             if self.windows == "unbounded" and rng.random() < 0.6:  # so that all keys can be closed
                 kinds = ("punctuated", "unique-punctuated") if self.downward else ("punctuated", "range")
+            kinds = kinds[:-1] if must and kinds[-1] == "any" else kinds
             self.promises = rng.choice(kinds, len(self.names)).tolist()
         may_promise = self.budget not in ("memory", "defer") and self.windows != "count" and not self.optional
         if not isinstance(self.graph, str) and may_promise and rng.random() < 0.6:
@@ -102,7 +100,7 @@ class Story:
     def _with_optional_streams(self) -> None:
         """Make some streams optional; each must share a column with a required one."""
         rng = self.rng
-        if self.windows != "time":
+        if self.windows != "time" and not (self.windows == "unbounded" and self.graph == ONE_KEY):
             return
         kinds = ["inner", *rng.choice(["inner", "left", "semi", "anti"], len(self.names) - 1).tolist()]
         if len(kinds) == 2 and self.graph == ONE_KEY and rng.random() < 0.4:

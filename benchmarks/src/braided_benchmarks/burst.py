@@ -4,8 +4,8 @@ Runs over the same files, each in a process of its own: an exact one (how long b
 they find), one with `Overload(target_batch=...)`, and two with `Overload(probes=...)`, of which one is killed
 again and again. These two have one bucket: which part of the probes each of several gets is decided while a
 run goes on, and holds from the next batch that is planned, so two runs may find different results. So may
-they if their batches differ: one that is killed while Spark plans a batch may get two files of a stream in it,
-and is begun again.
+they if their batches differ: a run that is killed while a batch is planned may get two files of a stream in
+it, and is begun again.
 
 Printed are the batch times against the target, how the budget moved, whether what was found is a subset of
 what is to be found, since which batch it is all of it again, and whether the killed run found the same as the

@@ -15,6 +15,7 @@ for. With `--optional` it is a left and an anti join, and what waits at the end 
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --promises
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --limit 100000 --defer
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --optional --keys 2
+    python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --promises --optional
     python -m braided_benchmarks.chaos --keys 2 --overload '{"probes": 2000}' --freshness "9 seconds"
     python -m braided_benchmarks.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
 """
@@ -40,7 +41,7 @@ import pyarrow.parquet as pq
 
 from braided.testing.samples.files import committed_files
 from braided_benchmarks.chaos_child import NO_TROUBLE, Pass, Trouble, session, streams, troubled
-from braided_benchmarks.chaos_work import LAST_KEY, Optional, Promised, Windowed, Work
+from braided_benchmarks.chaos_work import LAST_KEY, Ended, Optional, Promised, Windowed, Work
 from braided_benchmarks.children import after_some_batches, start_child, to_the_end
 from braided_benchmarks.cluster import cluster
 
@@ -256,7 +257,7 @@ def main() -> None:
     trouble = Trouble(given.suicide, given.dawdle)
     work: Work = Windowed(given.keys, given.limit, given.defer, given.overload, given.freshness)
     if given.promises or given.optional:
-        work = Promised() if given.promises else Optional(given.keys)
+        work = Promised() if not given.optional else Ended() if given.promises else Optional(given.keys)
     if given.child is not None:
         child(given.child, given.master, trouble, work)
         return

@@ -6,7 +6,7 @@ the time. There the sink must also hold one announcement of each complete key, a
 rows that may still join: both are counted out of the whole input, by the rules of `docs/howto/promises.md`.
 `Windowed` may have a memory budget; with `defer` what is owed at the end is asked for. It may have an
 `Overload`, too: then results may be missing, and none wrong or doubled. `Optional` is a left
-and an anti join: what waits for its deadline at the end is asked for, too.
+and an anti join: what waits for its deadline at the end is asked for, too. `Ended` is one with promises.
 """
 
 from __future__ import annotations
@@ -263,6 +263,42 @@ class Promised(Work):
             for batch in range(batches):
                 here = np.flatnonzero(np.minimum(at, batches - 1) == batch)
                 add_file(root / name, batch, table.take(rng.permutation(here)))
+
+
+@dataclass(frozen=True)
+class Ended(Promised):
+    """The same rows, and one is optional: b may be lacking, c must be; nulls come as keys are closed."""
+
+    defer: bool = True
+    columns: ClassVar[tuple[str, ...]] = ("a_k", "a_v", "b_v")
+    live: ClassVar[str | None] = (
+        f"{_BY_KEY} select sum(a_rows + b_rows + c_rows) filter (not (a_over and b_over and c_over)),"
+        " sum(a_rows + b_rows + c_rows) from by_key"
+    )
+
+    @property
+    def flags(self) -> list[str]:
+        """As options of the command line."""
+        return ["--promises", "--optional"]
+
+    @property
+    def wanted(self) -> str:
+        """All rows of a without one of c."""
+        return (
+            "select a.k, a.v, b.v from a left join b on a.k = b.k and not b.p "
+            "where not exists (from c where c.k = a.k and not c.p)"
+        )
+
+    def query(self) -> bd.JoinQuery:
+        """The join; purging is as it is by default."""
+        first, second, third = NAMES
+        return bd.JoinQuery(
+            [
+                bd.Stream(first, "k", unique=True, window="unbounded"),
+                bd.Stream(second, "k", punctuation="p", how="left"),
+                bd.Stream(third, "k", punctuation="p", how="anti"),
+            ]
+        )
 
 
 def _most(rng: np.random.Generator, keys: Int64s) -> Int64s:

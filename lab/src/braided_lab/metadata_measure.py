@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 import braided as bd
 from braided.engine.engine import Engine
 from braided.engine.kernels.tables import LOOKED, PROBES
-from braided.engine.promises.feature import Promises, stored_keys
+from braided.engine.promises.feature import Promises
 from braided.engine.promises.ledger import Ledger
+from braided.engine.sides.by_key import stored_keys
 from braided.engine.sides.keys import Keys
 from braided.engine.site import Site
 from braided.query.tuning import Index

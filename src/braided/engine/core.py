@@ -6,7 +6,7 @@ This is what features may use of their engine (they call it `Host`); the loop ov
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from braided.engine.intake import Counters, Intake, plain_schema
 from braided.engine.operators.layout import key_format_of, layout_of, output_of
 from braided.engine.operators.results import Results
 from braided.engine.operators.tree import Tree
+from braided.engine.sides.keys import Keys
 from braided.engine.sides.side import BOTTOMLESS_US, Rows
 from braided.engine.site import Site
 from braided.engine.watermark import END_US, NONE_US, Clock, Watermark
@@ -105,8 +106,20 @@ class Core:
 
     def hidden(self, hashes: Int64s) -> Bools | None:
         """Return, by key, whether a feature may hold rows that sides do not see; None: for no key."""
-        answers = [a for hidden in self.features.of(Feature.hidden) if (a := hidden(hashes)) is not None]
-        return functools.reduce(np.logical_or, answers) if answers else None
+        return _any(hidden(hashes) for hidden in self.features.of(Feature.hidden))
+
+    def closed(self, stream: int, keys: Keys) -> Bools | None:
+        """Return for which keys no row of a stream comes after the step that runs; None: for no key."""
+        return _any(closed(stream, keys) for closed in self.features.of(Feature.closed))
+
+    def closing(self, stream: int) -> list[Keys] | None:
+        """Return the keys that the step closes a stream for; None: a range of them, too."""
+        parts = [closing(stream) for closing in self.features.of(Feature.closing)]
+        return None if None in parts else [keys for part in parts for keys in part or ()]
+
+    def unsettled(self, keys: Keys) -> Bools | None:
+        """Return of which keys results wait that need no further row; None: of no key."""
+        return _any(unsettled(keys) for unsettled in self.features.of(Feature.unsettled))
 
     def needed(self, rows: Mapping[Plan, Rows], covers: Callable[[Int64s], Bools]) -> dict[Plan, Bools]:
         """Return which of the hidden rows of some keys may still join, by input where not all may."""
@@ -165,3 +178,9 @@ class Core:
                         side.expire(self.settled_us)
         for expire in self.features.of(Feature.expire):
             expire()
+
+
+def _any(answers: Iterable[Bools | None]) -> Bools | None:
+    """What one of some features says, or several."""
+    said = [answer for answer in answers if answer is not None]
+    return functools.reduce(np.logical_or, said) if said else None

@@ -29,6 +29,7 @@ import pyarrow as pa
 from braided.engine.intake import Arrival
 from braided.engine.operators.mjoin import Positions
 from braided.engine.operators.tree import Arriving, Found, Hooks
+from braided.engine.sides.keys import Keys
 from braided.engine.sides.side import Rows, SideState
 from braided.engine.site import Share, Site
 from braided.engine.state import EngineState
@@ -126,6 +127,16 @@ class Feature:
         """
         return {}
 
+    def closed(self, stream: int, keys: Keys) -> Bools | None:
+        """Return for which keys no row of a stream comes after the step that runs; None: for no key."""
+
+    def closing(self, stream: int) -> list[Keys] | None:
+        """Return the keys that the step closes a stream for; None: a range of them, too."""
+        return []
+
+    def unsettled(self, keys: Keys) -> Bools | None:
+        """Return of which keys results wait that need no further row; None: of no key."""
+
     def expire(self) -> None:
         """Forget what only this feature knows to be past."""
 
@@ -202,13 +213,14 @@ def _of_one_of_several_keys(query: JoinQuery, site: Site) -> bool:
     return query.promises and not query.one_key and whole
 
 
+# outer before promises: rows settle by what a batch closes before others are forgotten for it
 # promises before spill: keys are closed before rows on disk are looked through for them
 _HOMES: tuple[tuple[str, str, str, Callable[[JoinQuery, Site], bool]], ...] = (
     ("count_windows", "feature", "CountWindows", lambda query, _: query.counts),
+    ("outer", "feature", "Settling", lambda query, _: query.kinds.settles),
     ("promises", "feature", "Promises", lambda query, _: query.promises and query.one_key),
     ("promises", "several_keys", "SeveralKeys", _of_one_of_several_keys),
     ("spill", "feature", "Spilling", lambda query, _: query.memory is not None),
-    ("outer", "feature", "Settling", lambda query, _: query.kinds.settles),
     ("overload", "feature", "Overloading", lambda query, site: bool(query.overload or site.state_windows)),
 )
 

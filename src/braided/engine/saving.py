@@ -118,6 +118,7 @@ def _check_numbers(numbers: dict[str, Any], streams: int) -> None:
 
 
 def _put_rows(engine: Engine, state: EngineState, *, same: bool) -> None:
+    engine.tree.remade += 1
     for stream in engine.core.streams:
         if stream is None:
             continue

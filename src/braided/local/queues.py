@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.engine import Engine
-from braided.engine.promises.feature import Promises, holds
+from braided.engine.promises.feature import Promises
+from braided.engine.sides.by_key import holds
 from braided.engine.sides.keys import Keys
 from braided.policies import queues as policy
 from braided.policies.arrays import Bools, Int64s

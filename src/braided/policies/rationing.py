@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from braided.policies.decisions import ProbePlan, Rations, Turn
-from braided.policies.plan_model import PlanModel, plan_model
+from braided.policies.plan_model import PlanModel, frozen, plan_model
 from braided.query.plan_tree import HalfJoin, Plan
 
 _ALL = 1 - 1e-9
@@ -70,6 +70,17 @@ def model_of(
         plan, rates, sizes=sizes, selectivity=selectivity, orders=orders, caps=caps, limits=limits
     )
     return dataclasses.replace(model, assumed=frozenset(assumed))
+
+
+def at_present(model: PlanModel, known: Mapping[tuple[Plan, ...], Known]) -> PlanModel:
+    """The same, with intermediates that have windows as full as they are, or can be after this batch."""
+    sizes = dict(model.sizes)
+    for operator, now in known.items():
+        for child, stored in zip(operator, now.turn.stored_rows, strict=True):
+            if not isinstance(child, str) and child in model.caps and child in known:
+                grown = stored + max(stored, sum(known[child].turn.waiting_rows))
+                sizes[child] = min(sizes[child], max(1.0, float(grown)))
+    return dataclasses.replace(model, sizes=frozen(sizes))
 
 
 def rations_of(operator: tuple[Plan, ...], now: Known, allowances: Mapping[HalfJoin, float]) -> Rations:

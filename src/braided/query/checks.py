@@ -62,9 +62,11 @@ def _streaming(query: JoinQuery, stream: Stream, *, promises: bool) -> Problems:
         remedy = f"give one, or write window={UNBOUNDED!r} if that is meant"
         yield "window", f"a streaming join needs a window, or its state grows forever; {remedy}"
     unbounded = stream.optional and query.bounds.deadline_us(query.names.index(stream.name)) is None
-    if unbounded and stream.how != "semi":
+    ends = all(s.promises for s in ((*query.streams,) if query.kinds.full else (stream,))) and promises
+    if unbounded and stream.how != "semi" and not ends:
         why = "without a bound a partner may always come, so a row without one could never be handed out"
-        yield "how", f"how={stream.how!r}: {why}; give the required streams a window, or within"
+        remedy = "give the required streams a window, or within, or say when a key is over (punctuation)"
+        yield "how", f"how={stream.how!r}: {why}; {remedy}"
     if stream.lateness is None and query.windowed:
         meaning = "how far out of order rows may come; rows later than that are set aside"
         yield "lateness", f"a streaming join needs lateness, {meaning}; for example lateness='1 minute'"

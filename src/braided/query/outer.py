@@ -75,7 +75,10 @@ class Kinds:
             return joined
         if self.full:
             return ()
-        others = set(self.core) - {stream.name}
+        semi = {
+            s.name for s in self._query.streams if s.how == "semi"
+        }  # without a partner there is no result
+        others = {*self.core, *semi} - {stream.name}
         meeting = [a for a in graph.attributes if others & {name for name, _ in a}]
         return tuple(c for c in joined if any((stream.name, c) in a for a in meeting))
 
@@ -191,8 +194,8 @@ def _refused(query: JoinQuery) -> Problems:
         if stream.count_window is not None:
             why = "rows that are pushed out of it would be partners no more"
             yield "how", f"the window of {stream.name!r} counts rows: {why}; use a time window"
-        if stream.promises:
-            why = "what it promises is not used with optional streams yet"
+        if stream.promises and query.promises and not query.one_key:
+            why = "what it promises is about one of several keys, and optional streams need one for all"
             yield "how", f"stream {stream.name!r}: {why}; leave unique, arrival and punctuation out"
     if query.memory is not None:
         why = "rows on disk would have to be looked up whenever results become final"

@@ -1,8 +1,8 @@
 """When rows of the core are final: no optional stream may bring a partner of them any more.
 
 A row of the core has rows of required streams at times t_i. Stream k may bring a partner as long as the
-watermark has not passed min over i of t_i + D[i][k]; with a null in a column that joins k, never. The row is
-final once the watermark has passed the latest of these.
+watermark has not passed min over i of t_i + D[i][k]; with a null in a column that joins k, never, and neither
+if k is closed for its key. The row is final once the watermark has passed the latest of these.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from braided.engine.sides.side import BOTTOMLESS_US
-from braided.policies.arrays import Int64s
+from braided.policies.arrays import Bools, Int64s
 from braided.query.bounds import INFINITE_US
 from braided.query.join_graph import ColumnName
 from braided.query.join_query import JoinQuery
+
+ALWAYS_US = BOTTOMLESS_US - 1  # final before any watermark
 
 
 class Finality:
@@ -30,19 +32,34 @@ class Finality:
             [c for a in graph.attributes if graph.has(a, k) for c in a if c[0] in core] for k in optional
         ]
 
+    def beside(self, closed: Sequence[Bools], times: Callable[[str], Int64s]) -> Int64s:
+        """The same for rows without nulls, where some of the optional streams are closed for them."""
+        final = np.full(len(closed[0]), ALWAYS_US, np.int64)
+        for bounds, of_stream in zip(self._bounds, closed, strict=True):
+            until = self._until(len(final), bounds, times)
+            until[of_stream] = ALWAYS_US
+            final = np.maximum(final, until)
+        return final
+
     def of(
         self, batch: pa.RecordBatch, places: Mapping[ColumnName, int], times: Callable[[str], Int64s]
     ) -> Int64s:
         """Return the watermark that each row's last partner does not survive; some rows never have one."""
-        final = np.full(batch.num_rows, BOTTOMLESS_US, np.int64)
+        final = np.full(batch.num_rows, ALWAYS_US, np.int64)
         for bounds, columns in zip(self._bounds, self._columns, strict=True):
-            until = np.full(batch.num_rows, INFINITE_US, np.int64)
-            for stream, bound in bounds.items():
-                if bound < INFINITE_US:
-                    until = np.minimum(until, times(stream) + bound)
+            until = self._until(batch.num_rows, bounds, times)
             for column in columns:
                 values = batch.column(places[column])
                 if values.null_count:
-                    until[~np.asarray(values.is_valid())] = BOTTOMLESS_US
+                    until[~np.asarray(values.is_valid())] = ALWAYS_US
             final = np.maximum(final, until)
         return final
+
+    @staticmethod
+    def _until(rows: int, bounds: Mapping[str, int], times: Callable[[str], Int64s]) -> Int64s:
+        """The last watermark that partners of one stream may come at."""
+        until = np.full(rows, INFINITE_US, np.int64)
+        for stream, bound in bounds.items():
+            if bound < INFINITE_US:
+                until = np.minimum(until, times(stream) + bound)
+        return until

@@ -79,6 +79,7 @@ class Tree:
         self.counted: Counted | None = None  # asks whether rows are inside count windows, if there are any
         self.entered: dict[Plan, int] = {}  # rows that each side got in the latest batch
         self._entered_before = self.entered
+        self.remade = 0  # how often rows that had been found were stored again
         self.rebuilt: set[Plan] = set()  # intermediates made again since the state was last written
 
     @property
@@ -167,6 +168,7 @@ class Tree:
         Needed where a state comes back with another plan, and where rationed probes have left rows out. Each
         combination of the rows stored below arises once, as in a batch that brings all of them.
         """
+        self.remade += 1
         for operator in self.operators[:-1]:
             unknown = operator.combining is None or operator.silent
             if unknown or (nodes is not None and operator.node not in nodes):

@@ -11,14 +11,19 @@ What has a partner in every "left" stream came when the last of these rows arriv
 one of the streams has none, no such combination ever arises, and everything comes when the row settles: every
 choice of partners, and null where there is none. With an "anti" stream nothing comes before.
 
-Nothing is stored for it but up to which watermark rows have settled. Settling looks partners up among all
-stored rows and is never rationed, so a null is never false, even where probes are rationed.
+Where streams promise, a row is final earlier: once all optional streams that might still bring a partner are
+closed for its key. The column that tells when a row is final is lowered then, and a saved state need not hold
+it: closed keys of stored rows are remembered, and tell it again.
+
+Nothing else is stored for it but up to which watermark rows have settled. Settling looks partners up among
+all stored rows and is never rationed, so a null is never false, even where probes are rationed.
 
 Until rows have settled none expires that they need: a start with less lateness lifts the watermark first.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +33,9 @@ import pyarrow as pa
 from braided.engine.features import Feature, Host, Numbers, Step, Undo
 from braided.engine.operators import predicate
 from braided.engine.operators.partners import Asking, Matches, Partners
+from braided.engine.outer.early import NOTHING, Early
+from braided.engine.sides.by_key import forget, holds
+from braided.engine.sides.keys import Keys
 from braided.engine.sides.side import SideState
 from braided.engine.sides.storable import from_storable
 from braided.engine.state import EngineState
@@ -48,24 +56,44 @@ class Settling(Feature):
         super().__init__(host)
         host.joined_us = NONE_US  # rows that are final before this watermark have settled
         self._passes: list[_Pass] = []
+        self._remade = 0  # up to when what closed keys tell is in the column
 
     def learn(self) -> Undo | None:
         """Passes are made once all schemas are known; if the batch fails, they are not."""
         return None if self._passes else self._passes.clear
 
-    def settling(self, step: Step) -> Iterator[pa.Table]:
-        """Yield the results with rows that are final now, and were not before."""
+    def enter(self, step: Step) -> None:
+        """Rows that were stored again are as final as they were before."""
         if not self._passes and self.host.builder is not None:
             self._passes += _passes(self.host)
+        for one in self._passes if self._remade != self.host.tree.remade else ():
+            one.lower()
+            one.commit()
+        self._remade = self.host.tree.remade
+
+    def settling(self, step: Step) -> Iterator[pa.Table]:
+        """Yield the results with rows that are final now, and were not before."""
         for one in self._passes:
+            one.lower(step)
             for positions in one.final(self.host.joined_us, step.later.us):
                 table = one.results(positions)
                 if table.num_rows:
                     yield table
 
     def commit(self, step: Step) -> None:
-        """What the watermark has passed has settled."""
+        """What the watermark has passed has settled, and what closed keys have made final."""
         self.host.joined_us = step.later.us
+        for one in self._passes:
+            one.commit()
+
+    def purge(self, step: Step | None) -> None:
+        """Forget rows without a key that stay for no time: they have settled, and meet nothing."""
+        for one in self._passes if self.host.query.promises else ():
+            one.forget_keyless()
+
+    def unsettled(self, keys: Keys) -> Bools | None:
+        """Return of which keys rows are not final."""
+        return functools.reduce(np.logical_or, (p.unsettled(keys, self.host.joined_us) for p in self._passes))
 
     def describe(self, numbers: Numbers) -> None:
         """How many rows wait until it is known that they have no further partner."""
@@ -101,17 +129,54 @@ class _Pass:
         self._host, self._node, self._core, self._filter = host, node, core, filter_
         self._partners, self._needs, self._late = partners, needs, late
         self._left = [name for name in partners if name not in needs]
+        self._early = Early(host, node, core, tuple(partners)) if host.query.promises else None
+        self._lowered = NOTHING  # rows that are final earlier than the column says, and when
+
+    def lower(self, step: Step | None = None) -> None:
+        """Find out which rows closed keys make final earlier: all of them, or by what a step brings."""
+        side = self._host.tree.sides.get(self._node)
+        if self._early is not None and side is not None and side.rows:
+            self._lowered = self._early.lowered(side, None if step is None else self._since(side))
+
+    def commit(self) -> None:
+        """They are."""
+        (positions, final), self._lowered = self._lowered, NOTHING
+        if len(positions):
+            side = self._host.tree.sides[self._node]
+            side.columns["final"][positions - side.columns.base] = final
+
+    def forget_keyless(self) -> None:
+        """Forget rows without a key."""
+        side = self._host.tree.sides.get(self._node)
+        if side is not None and side.rows and not (linked := side.index.linked()).all():
+            forget(side, np.flatnonzero(~linked & ~side.columns.held("gone")) + side.first)
+
+    def unsettled(self, keys: Keys, settled_us: int) -> Bools:
+        """Return of which keys rows are not final."""
+        side = self._host.tree.sides.get(self._node)
+        if side is None or not side.rows:
+            return np.zeros(len(keys), np.bool_)
+        return holds(side, keys, out_of=side.columns.held("final") >= settled_us)
+
+    def _since(self, side: SideState) -> int:
+        """The position from which on rows are of this step."""
+        mark = self._host.tree.marks.get(self._node)
+        return side.count if mark is None else mark.count
 
     def final(self, before_us: int, now_us: int) -> Iterator[Int64s]:
         """Yield the rows that are final now and were not, or had not come; some at a time."""
         side = self._host.tree.sides.get(self._node)
         if side is None or not side.rows:
             return
-        final = side.columns.held("final")
-        mark = self._host.tree.marks.get(self._node)
-        new = (side.count if mark is None else mark.count) - side.first
-        settles = (final < now_us) & (final >= before_us)
-        settles[new:] = final[new:] < now_us
+        final, new = side.columns.held("final"), self._since(side) - side.first
+        settles = final >= before_us
+        settles[new:] = True
+        if len(self._lowered[0]):
+            final = final.copy()
+            final[self._lowered[0] - side.first] = self._lowered[1]
+        settles &= final < now_us
+        if side.purges:
+            settles &= ~side.columns.held("gone")
         positions = np.flatnonzero(settles) + side.first
         for start in range(0, len(positions), _MOST):
             yield positions[start : start + _MOST]
@@ -119,7 +184,10 @@ class _Pass:
     def waiting(self, settled_us: int) -> int:
         """How many rows are not final."""
         side = self._host.tree.sides.get(self._node)
-        return 0 if side is None else int(np.count_nonzero(side.columns.held("final") >= settled_us))
+        if side is None:
+            return 0
+        waits = side.columns.held("final") >= settled_us
+        return int(np.count_nonzero(waits & ~side.columns.held("gone") if side.purges else waits))
 
     def results(self, positions: Int64s) -> pa.Table:
         """Return the results of rows that settle."""
@@ -178,6 +246,8 @@ class _Pass:
         ]
         if output.timed:
             columns.append(pa.array(self._newest(asking, rows, chosen, lacking)).cast(types[len(columns)]))
+        if self._host.query.emit_punctuations:
+            columns.append(pa.array(np.zeros(len(rows), np.bool_)))
         return pa.Table.from_arrays(columns, schema=self._host.schema)
 
     def _newest(self, asking: Asking, rows: Int64s, chosen: Mapping[str, Int64s], lacking: Bools) -> Int64s:

@@ -38,7 +38,7 @@ from braided.policies.allocation.question import Question
 from braided.policies.decisions import Rations, Turn
 from braided.policies.flow import predict
 from braided.policies.pacing import Measured, Pace
-from braided.policies.rationing import Known, model_of, rations_of
+from braided.policies.rationing import Known, at_present, model_of, rations_of
 from braided.policies.recorded import BY_ROWS
 from braided.policies.statistics import RationingStatistics
 from braided.query.durations import to_us
@@ -114,9 +114,10 @@ class Rationing(Feature):
         self._known = known = self.host.tree.foreseen(step.arriving)
         self._freshening.count(_waiting(known))
         model = model_of(self.host.query.tree, known, self.windows.rows, self._freshening.limits())
+        now = at_present(model, known)
         if self._target_seconds is not None:
             usual = self._share.of_budget(int(self.pace.granted)) or math.inf
-            self._foreseen = of_probes(model, self.adaptation.allowances(model, usual))
+            self._foreseen = of_probes(now, self.adaptation.allowances(now, usual))
         self._budget = self._budget_now()
         if self._budget is None:
             return
@@ -125,9 +126,9 @@ class Rationing(Feature):
         weights = dict(self.host.query.overload.weights or ()) if self.host.query.overload else {}
         self._asked = Question(model, budget, bounds, True, weights)
         self.adaptation.begin(self.host.batches, self._asked)
-        self._allowances = self.adaptation.allowances(model, budget)
-        full = predict(model)
-        self._lost_now = full.output - predict(model, self._allowances).output
+        self._allowances = self.adaptation.allowances(now, budget)
+        full = predict(now)
+        self._lost_now = full.output - predict(now, self._allowances).output
         self.spare += max(0.0, budget - full.spent)
 
     def allow(self, operator: tuple[Plan, ...], turn: Turn) -> Rations | None:

@@ -20,6 +20,11 @@ a unique stream brings twice is seen inside a batch. After a batch there are key
 of rows that can be dropped on the fly or let others be, later (when purging is due) those that were closed by
 a punctuation, or by the end of a cluster.
 
+With optional streams (`outer`) three things differ. No row of a key goes while one of the core waits for its
+last partner: it is looked up then. A stream without rows ends a key (b) only if results need a row of it, so
+a left stream does not. And a row of an optional stream may go once all required ones are closed: what is
+stored of these has settled then, and with it all that the key had to bring.
+
 Rows that sides do not see (on disk, under a memory budget) may owe results, and are held: of the keys of
 their partition groups nothing is forgotten, and what is closed of them is remembered. They are judged when
 they come to light: when their rows are looked through (`needed`), or are back in memory.
@@ -39,11 +44,12 @@ import pyarrow as pa
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.fields import load_fields, save_fields
 from braided.engine.intake import Arrival
-from braided.engine.kernels import closing
+from braided.engine.promises.judge import Judge
 from braided.engine.promises.key_sets import Pairs
-from braided.engine.promises.ledger import Ledger, put_keys
+from braided.engine.promises.ledger import Closing, Ledger, put_keys
+from braided.engine.sides.by_key import purge, stored_keys
 from braided.engine.sides.keys import Keys, concat_keys
-from braided.engine.sides.side import Reason, Rows, SideState
+from braided.engine.sides.side import Rows
 from braided.engine.state import EngineState, get_arrays, put_arrays
 from braided.policies import purging
 from braided.policies.arrays import Bools, Int64s
@@ -61,7 +67,9 @@ class Promises(Feature):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
+        self._judge = Judge(host)
         self.ledger: Ledger | None = None  # once the types of keys are known
+        self._closing: list[Closing | None] = []  # what the step that runs closes, by stream
         self._now: list[Keys] = []  # keys to settle after this batch
         self._later: list[Keys] = []  # and when purging is due
         self._hidden: list[Keys] = []  # and when their rows come to light, each once
@@ -92,11 +100,36 @@ class Promises(Feature):
             for i, (arrival, intake) in enumerate(zip(arrivals, self.host.streams, strict=True))
         ]
 
+    def enter(self, step: Step) -> None:
+        """Note what the batch closes: rows may settle by it."""
+        if (ledger := self.ledger) is not None:
+            self._closing = [
+                None if a is None or a.keys is None else ledger.closing(i, a, a.keys)
+                for i, a in enumerate(step.arrivals)
+            ]
+
+    def undo(self) -> None:
+        """Nothing closes."""
+        self._closing = []
+
+    def closing(self, stream: int) -> list[Keys] | None:
+        """Return the keys that the step closes a stream for; None: a range of them, too."""
+        if stream >= len(self._closing) or (closing := self._closing[stream]) is None:
+            return []
+        return None if closing.moves else closing.single
+
+    def closed(self, stream: int, keys: Keys) -> Bools | None:
+        """Return for which keys no row of a stream comes after the step that runs."""
+        if self.ledger is None:
+            return None
+        closing = self._closing[stream] if stream < len(self._closing) else None
+        return self.ledger.closes_with(stream, closing, keys)
+
     def commit(self, step: Step) -> None:
         """Close what the batch closed, and note which keys are to be settled."""
         if self.ledger is None:
             return
-        self.ledger.age(step.later.us)
+        self.ledger.age(step.later.us, self._settled_keys if self.host.query.kinds.settles else None)
         now, later = self._close(self.ledger, step.arrivals)
         self._now += now
         self._later += later
@@ -137,12 +170,8 @@ class Promises(Feature):
 
     def _come_to_light(self) -> list[Keys]:
         """Closed keys whose rows are hidden no more."""
-        light, self._hidden = _parted(self._hidden, lambda hashes: ~self._is_hidden(hashes))
+        light, self._hidden = _parted(self._hidden, lambda hashes: ~self._judge.hidden(Keys(hashes)))
         return light
-
-    def _is_hidden(self, hashes: Int64s) -> Bools:
-        hidden = self.host.hidden(hashes)
-        return np.zeros(len(hashes), np.bool_) if hidden is None else hidden
 
     def save(self, state: EngineState) -> None:
         """Closed keys, and those that are still to be settled."""
@@ -181,12 +210,13 @@ class Promises(Feature):
     def _close(self, ledger: Ledger, arrivals: Arrivals) -> tuple[list[Keys], list[Keys]]:
         """What a batch closes: keys to settle now, and later."""
         now, later = [], []
-        came = [(i, a, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
-        for i, arrival, keys in came:
-            over, moves = ledger.close(i, arrival, keys)
-            later += over
-            self.moves += moves
-        for i, _, keys in came:
+        came = [(i, a.keys) for i, a in enumerate(arrivals) if a is not None and a.keys is not None]
+        for i, closing in enumerate(self._closing):
+            if closing is not None:
+                later += ledger.close(i, closing)
+                self.moves += closing.moves
+        self._closing = []
+        for i, keys in came:
             if not self.host.query.streams[i].unique:
                 keys = keys.pick(np.delete(ledger.by_stream(keys), i, axis=0).any(axis=0))
             now += [keys] if len(keys) else []
@@ -200,8 +230,8 @@ class Promises(Feature):
             return None
         keys = concat_keys(touched)
         keys = keys.pick(keys.first_ones() & ~(ledger.announced.contains(keys) | ledger.done.contains(keys)))
-        closed, finished, _ = self._judged(ledger, keys)
-        keys = keys.pick(finished | closed.all(axis=0))
+        closed, finished, _ = self._judge.judged(ledger, keys)
+        keys = keys.pick(finished | (closed.all(axis=0) & ~self._judge.wait(keys)))
         if not len(keys):
             return None
         ledger.announce(keys)
@@ -214,7 +244,7 @@ class Promises(Feature):
         for closed, (upto, since) in zip(ledger.closed, before, strict=True):
             if (closed.upto, closed.since) == (upto, since):
                 continue
-            for side in filter(None, self._sides):
+            for side in filter(None, self._judge.sides):
                 keys = stored_keys(side)
                 ranks = ledger.keys.ranks(keys.hashes)
                 below = (ranks > upto) & (ranks <= closed.upto)
@@ -224,34 +254,12 @@ class Promises(Feature):
                 parts.append(other.single_ones(closed.since, since - 1))
         return parts
 
-    @property
-    def _sides(self) -> list[SideState | None]:
-        return [self.host.tree.sides.get(name) for name in self.host.query.names]
-
-    def _judged(
-        self, ledger: Ledger, keys: Keys, shown: Mapping[Plan, Keys] | None = None
-    ) -> tuple[Any, Bools, Bools]:
-        """By stream and key what is closed; of which keys no result is to come.
-
-        And of which keys rows may be held where sides do not see them; or what these are is `shown`.
-        """
-        closed = ledger.by_stream(keys)
-        hidden = self._is_hidden(keys.hashes) if shown is None else np.zeros(len(keys), np.bool_)
-        held = hidden | ~closed  # or by what sides hold, where that matters
-        for name, of_stream, side, known in zip(
-            self.host.query.names, held, self._sides, closed, strict=True
-        ):
-            if side is not None and known.any():
-                of_stream[known] |= holds(side, keys.pick(known))
-            if shown is not None and name in shown:
-                of_stream |= Pairs.of(*shown[name].words).has(*keys.words)
-        others = np.array([np.delete(closed, i, axis=0).all(axis=0) for i in range(len(closed))])
-        while True:
-            finished: Bools = (closed & ~held).any(axis=0)
-            may = (finished | others) & ~hidden
-            if not (held & closed & may).any():
-                return closed, finished, hidden
-            held &= ~may
+    def _settled_keys(self) -> Keys:
+        """The keys of the core's rows: what has settled by a closed key must not do so again."""
+        query = self.host.query
+        nodes = [query.kinds.core_node, *(query.kinds.optional if query.kinds.full else ())]
+        sides = [side for node in nodes if (side := self.host.tree.sides.get(node)) is not None]
+        return _each_once([stored_keys(side) for side in sides]) if sides else Keys(np.empty(0, np.int64))
 
     def settle(self, ledger: Ledger, keys: Keys) -> None:
         """Forget the rows of some keys that can join no more, and the keys that nothing can come of."""
@@ -264,16 +272,17 @@ class Promises(Feature):
 
         Closed keys of hidden rows are remembered, unless these are `shown`.
         """
-        closed, finished, hidden = self._judged(ledger, keys, shown)
+        closed, finished, stay = self._judge.judged(ledger, keys, shown)
+        hidden = self._judge.hidden(keys) if shown is None else np.zeros(len(keys), np.bool_)
         gone: dict[Plan, Bools] = {}
         for node, side in self.host.tree.sides.items():
             places = [self.host.query.names.index(name) for name in leaves(node)]
-            gone[node] = (finished | np.delete(closed, places, axis=0).all(axis=0)) & ~hidden
+            gone[node] = (finished | self._judge.closed_beside(closed, places)) & ~stay
             if gone[node].any():
                 purged = purge(side, keys.pick(gone[node]))
                 if isinstance(node, str):
                     self.host.counters[places[0]].purged_rows += purged
-        if (all_closed := closed.all(axis=0) & ~hidden).any():
+        if (all_closed := closed.all(axis=0) & ~stay).any():
             ledger.finish(keys.pick(all_closed))
         if (waiting := hidden & closed.any(axis=0)).any():
             waits = keys.pick(waiting)
@@ -283,11 +292,16 @@ class Promises(Feature):
 
 
 def within_reach(host: Host, arrival: Arrival) -> Arrival:
-    """Leave out rows that are too old or too new for the results that are found here."""
+    """Leave out rows that are too old or too new for the results that are found here.
+
+    The oldest required row of these is inside; partners of optional streams may be older.
+    """
     if host.site.owns is None or not len(arrival.rows):
         return arrival
     (since_us, until_us), times = host.site.owns, arrival.rows.times
-    return arrival.pick((times >= since_us) & (times - host.query.bounds.span_us < until_us))
+    span_us = host.query.bounds.span_us
+    before_us = span_us if host.query.kinds.optional else 0
+    return arrival.pick((times >= since_us - before_us) & (times - span_us < until_us))
 
 
 def _each_once(parts: list[Keys]) -> Keys:
@@ -308,38 +322,3 @@ def _parted(parts: list[Keys], chosen: Callable[[Int64s], Bools]) -> tuple[list[
     keys = concat_keys(parts)
     these = chosen(keys.hashes)
     return [keys.pick(these)], [keys.pick(~these)]
-
-
-def holds(side: SideState, keys: Keys) -> Bools:
-    """Of which keys there is a row that has not been purged."""
-    out = np.empty(len(keys), np.bool_)
-    closing.held(*_by_key(side), *keys.words, out)
-    return out
-
-
-def purge(side: SideState, keys: Keys) -> int:
-    """Forget all rows of some keys, each given once; how many."""
-    out = np.empty(side.live_rows, np.int64)
-    return forget(side, out[: closing.rows_of(*_by_key(side), *keys.words, out)])
-
-
-def forget(side: SideState, positions: Int64s) -> int:
-    """Forget rows, each given once; how many."""
-    purged = side.forget(positions, Reason.PURGE)
-    if 2 * side.gone_rows > side.rows:
-        side.leave_out_gone(entirely=False)
-        side.give_back()
-    return purged
-
-
-def stored_keys(side: SideState) -> Keys:
-    """The keys of the rows that have not been purged, row by row."""
-    c = side.columns
-    alive = np.flatnonzero(~c.held("gone") & side.index.linked()) + (c.first - c.base)
-    return Keys(c["hash"][alive], c.brought("check", alive))
-
-
-def _by_key(side: SideState) -> tuple[Any, ...]:
-    """Arrays and numbers by which the kernels find rows of a key."""
-    c = side.columns
-    return c["hash"], c["check"], c["gone"], *side.index.by_key(), c.base, c.first

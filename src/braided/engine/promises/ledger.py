@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from braided.engine.intake import Arrival, Intake
 from braided.engine.promises.closed_keys import NO_RANK, NO_RANK_ABOVE, ClosedKeys
+from braided.engine.promises.key_sets import Pairs
 from braided.engine.sides.keys import KeyFormat, Keys, concat_keys
 from braided.engine.watermark import NONE_US
 from braided.policies.arrays import Bools, Int64s
@@ -28,6 +30,23 @@ from braided.query.stream import Stream
 _MOST_DONE = _MOST_ANNOUNCED = 1 << 16
 _NO_RANGES = NO_RANK, NO_RANK_ABOVE
 _NO_KEYS = Keys(np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Closing:
+    """What one stream's part of a batch closes: keys that it brought, others one by one, ranges."""
+
+    brought: Keys
+    over: tuple[Keys, ...]
+    upto: int
+    since: int
+    moves: int  # how many closed ranges
+    opened: Keys  # of a clustered stream: the latest keys
+
+    @property
+    def single(self) -> list[Keys]:
+        """The keys that are closed one by one."""
+        return [part for part in (self.brought, *self.over) if len(part)]
 
 
 class Ledger:
@@ -76,10 +95,12 @@ class Ledger:
         Rows at other engines may have more keys.
         """
         stream, keys = self._query.streams[i], intake.keys_of(arrival.rows)
-        first = keys.first_ones()
-        repeated = ~first & stream.unique
+        keyed = arrival.rows.linked  # None: all have a key
+        first = keys.first_ones() if keyed is None else _first_of(keys, keyed)
+        repeated = (~first if keyed is None else keyed & ~first) & stream.unique
         if stream.promises and (repeated.any() or self.is_closed(i, keys.pick(first)).any()):
             broken = repeated | self.is_closed(i, keys)
+            broken = broken if keyed is None else broken & keyed
             if self._query.tuning.on_violation == "raise":
                 row = int(broken.argmax())
                 hash_ = keys.hashes[row : row + 1]
@@ -96,32 +117,44 @@ class Ledger:
         """Which keys are closed, by stream."""
         return np.array([closed.contains(keys) for closed in self.closed]) | self.done.contains(keys)
 
-    def close(self, i: int, arrival: Arrival, keys: Keys) -> tuple[list[Keys], int]:
-        """Close what one stream's part of a batch closes.
-
-        The keys that were closed one by one, besides unique ones, and how many closed ranges.
-        """
-        stream, closed = self._query.streams[i], self.closed[i]
-        if stream.unique:
-            closed.add(keys)  # none is done: it would have broken a promise
-        over, moves = [arrival.punctuated or _NO_KEYS], 0
+    def closing(self, i: int, arrival: Arrival, keys: Keys) -> Closing:
+        """Return what one stream's part of a batch closes; nothing is closed by asking."""
+        stream, upto, since = self._query.streams[i], NO_RANK, NO_RANK_ABOVE
+        over, moves, opened = [arrival.punctuated or _NO_KEYS], 0, self._open[i]
         if stream.arrival in ("ordered", "descending") and self.keys.ordered:
             if len(keys):
-                ranks = self.keys.ranks(keys.hashes)
+                ranks, moves = self.keys.ranks(keys.hashes), len(keys)
                 if stream.arrival == "ordered":
-                    closed.close_ranges(upto=int(ranks.max()) - 1)
+                    upto = int(ranks.max()) - 1
                 else:
-                    closed.close_ranges(since=int(ranks.min()) + 1)
-                moves += len(keys)
+                    since = int(ranks.min()) + 1
         elif stream.arrival != "any":
-            over.append(self._clusters(i, keys, whole=arrival.brought and arrival.whole))
+            ended, opened = self._clusters(i, keys, whole=arrival.brought and arrival.whole)
+            over.append(ended)
         if arrival.upto is not None:
-            closed.close_ranges(upto=int(self.keys.ranks(np.array([arrival.upto]))[0]))
+            upto = max(upto, int(self.keys.ranks(np.array([arrival.upto]))[0]))
             moves += max(1, arrival.punctuations)  # only one engine of several counts them
-        new = [part for keys_over in over if len(part := keys_over.pick(~self.done.contains(keys_over)))]
+        return Closing(keys if stream.unique else _NO_KEYS, tuple(over), upto, since, moves, opened)
+
+    def close(self, i: int, closing: Closing) -> list[Keys]:
+        """Close it; return the keys that were closed one by one, besides unique ones."""
+        closed, self._open[i] = self.closed[i], closing.opened
+        closed.add(closing.brought)  # none is done: it would have broken a promise
+        closed.close_ranges(closing.upto, closing.since)
+        new = [part for over in closing.over if len(part := over.pick(~self.done.contains(over)))]
         for part in new:
             closed.add(part)
-        return new, moves
+        return new
+
+    def closes_with(self, i: int, closing: Closing | None, keys: Keys) -> Bools:
+        """Which keys a stream is closed for once that is closed."""
+        closed = self.is_closed(i, keys)
+        for part in closing.single if closing is not None else ():
+            closed |= Pairs.of(*part.words).has(*keys.words)
+        if closing is not None and self.keys.ordered and closing.moves:
+            ranks = self.keys.ranks(keys.hashes)
+            closed |= (ranks <= closing.upto) | (ranks >= closing.since)
+        return closed
 
     def announce(self, keys: Keys) -> None:
         """The output is told of some keys; what is repeated is told once, as far as it is remembered."""
@@ -136,16 +169,22 @@ class Ledger:
             self.done = self._no_keys()
         self.done.add(keys)
 
-    def age(self, watermark_us: int) -> None:
-        """Where rows expire, closed keys are dropped after as long again: nothing waits for them."""
+    def age(self, watermark_us: int, needed: Callable[[], Keys] | None = None) -> None:
+        """Where rows expire, closed keys are dropped after as long again: nothing waits for them.
+
+        Those that are `needed` stay.
+        """
         if self._age_us is None or watermark_us == NONE_US:
             return
         if self._aged_us is None:
             self._aged_us = watermark_us
         elif watermark_us - self._aged_us > self._age_us:
             self._aged_us = watermark_us
+            keys = needed() if needed is not None else _NO_KEYS
             for known in (*self.closed, self.done):
+                stay = keys.pick(known.contains(keys))
                 known.age()
+                known.add(stay)
 
     # from and to a checkpoint
 
@@ -175,17 +214,22 @@ class Ledger:
         sets = {"done": self.done, "announced": self.announced}
         return sets | {str(i): closed for i, closed in enumerate(self.closed)}
 
-    def _clusters(self, i: int, keys: Keys, *, whole: bool) -> Keys:
-        """Keys whose rows are over: of the latest batch with rows, and not of this one.
+    def _clusters(self, i: int, keys: Keys, *, whole: bool) -> tuple[Keys, Keys]:
+        """Keys whose rows are over, of the latest batch with rows and not of this one; the latest keys now.
 
         A batch of which rows could not be taken tells nothing: they may have had any key.
         """
         opened = self._open[i]
         if not whole:
-            self._open[i] = concat_keys([opened, keys])
-            return _NO_KEYS
-        self._open[i] = keys
-        return opened.pick(concat_keys([keys, opened]).first_ones()[len(keys) :])
+            return _NO_KEYS, concat_keys([opened, keys])
+        return opened.pick(concat_keys([keys, opened]).first_ones()[len(keys) :]), keys
+
+
+def _first_of(keys: Keys, chosen: Bools) -> Bools:
+    """Which of the chosen keys did not come before among them."""
+    first = np.zeros(len(keys), np.bool_)
+    first[chosen] = keys.pick(chosen).first_ones()
+    return first
 
 
 def put_keys(arrays: dict[str, Int64s], name: str, parts: list[Keys]) -> None:

@@ -17,9 +17,10 @@ import numpy as np
 
 from braided.engine.features import Arrivals, Feature, Host, Numbers, Step, Undo
 from braided.engine.fields import load_fields, save_fields
-from braided.engine.promises.feature import KEYS, forget, within_reach
+from braided.engine.promises.feature import KEYS, within_reach
 from braided.engine.promises.ledger import Ledger, put_keys
 from braided.engine.promises.sweeping import Key, Stored, Sweep, is_in
+from braided.engine.sides.by_key import forget
 from braided.engine.sides.keys import KeyFormat, Keys, concat_keys, key_format
 from braided.engine.state import EngineState, get_arrays, put_arrays
 from braided.policies import purging
@@ -75,7 +76,8 @@ class SeveralKeys(Feature):
             if ledger is None or arrival is None or arrival.keys is None:
                 continue
             before = ledger.ranges[i]
-            over, moves = ledger.close(i, arrival, arrival.keys)
+            closing = ledger.closing(i, arrival, arrival.keys)
+            over, moves = ledger.close(i, closing), closing.moves
             closed = [*over, *([arrival.keys] if self.host.query.streams[i].unique else [])]
             self.pending += moves + sum(map(len, closed))
             key = self._promised[self.host.query.names[i]]

@@ -112,7 +112,8 @@ def _optional(query: JoinQuery) -> Iterator[str]:
         when = "at the end"
         if late_us is not None:
             when = f"once the watermark {f'is {to_text(late_us)} after' if late_us else 'has passed'} it"
-        yield f"  that there is none is known {when}"
+        earlier = f"{', ' if late_us is not None else ', or '}earlier if {name} closes the key"
+        yield f"  that there is none is known {when}{earlier if stream.promises and query.promises else ''}"
     if any(s.how == "anti" for s in query.streams) and len(query.kinds.optional) > 1:
         yield "  nothing comes before that"
 
