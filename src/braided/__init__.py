@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from braided.query.sql.read import sql
     from braided.query.stream import Stream
     from braided.query.tuning import BatchPurge, Tuning
-    from braided.query.windows import CountWindow
+    from braided.query.windows import AsOf, CountWindow
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AsOf": "query.windows",
     "BatchPurge": "query.tuning",
     "BatchReport": "local.run",
     "BraidedError": "query.errors",
@@ -64,6 +65,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AsOf",
     "BatchPurge",
     "BatchReport",
     "BraidedError",

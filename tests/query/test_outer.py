@@ -91,6 +91,21 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         "stream 'b': what it promises is about one of several keys",
     ),
     (
+        lambda: bd.JoinQuery([stream("a"), stream("b", "anti", window=bd.AsOf("1 hour"))]),
+        "asks only whether there is a partner; use a time window, or how='left'",
+    ),
+    (
+        lambda: bd.JoinQuery(
+            [stream("a"), stream("b", window=bd.AsOf("1 hour"))], within={("a", "b"): "1 minute"}
+        ),
+        "says which row of 'b' counts; leave it out of within",
+    ),
+    (
+        lambda: bd.JoinQuery([stream("a", window=bd.AsOf("1 hour")), stream("b")]),
+        "list a required stream first",
+    ),
+    (lambda: bd.AsOf("soon"), "age must be a duration"),
+    (
         lambda: bd.JoinQuery([stream("a", window=bd.CountWindow(3)), TWO[1]]),
         "counts rows: .*; use a time window",
     ),
@@ -120,6 +135,23 @@ def test_explain_says_that_a_null_comes_earlier_where_a_stream_closes_keys() -> 
     )
     text = bd.JoinQuery([bd.Stream("a", "k"), bd.Stream("b", "k", punctuation="p", how="left")]).explain()
     assert "that there is none is known at the end, or earlier if b closes the key" in text
+
+
+def test_as_of_streams_are_looked_up() -> None:
+    query = bd.JoinQuery([stream("a"), stream("b", window=bd.AsOf("1 hour")), stream("c", "left")])
+    assert bd.JoinQuery.from_dict(query.to_dict()) == query
+    assert query.kinds.core == ("a",)
+    text = query.explain()
+    assert (
+        "as of: a row of a comes with the newest row of b, at most 1 hour older (ties together); not at all"
+        in text
+    )
+    assert "which one is known once the watermark has passed it" in text
+    assert "nothing comes before that" in text
+    sql = bd.sql(
+        "SELECT * FROM a TIME t WINDOW '1 hour' JOIN b TIME t WINDOW AS OF '60 minutes' ON a.k = b.k"
+    )
+    assert sql.streams[1].as_of == bd.AsOf("1 hour")
 
 
 SELECT = "SELECT * FROM a TIME t WINDOW '1 hour' "

@@ -172,16 +172,18 @@ def with_optional(
     for places in zip(*(c.tolist() for c in chosen), strict=True):
         at = dict(zip(core, places, strict=True))
         ids = {n: int(rows[n]["id"][at[n]]) for n in core}
-        partners = {
-            k: [int(rows[k]["id"][p]) for *c, p in found[k] if tuple(c) == places]
-            for k in query.kinds.optional
-        }
+        meet = {k: [p for *c, p in found[k] if tuple(c) == places] for k in query.kinds.optional}
+        now = max(rows[n]["t"][at[n]] for n in core)
+        meet |= {k: _newest(rows[k]["t"], meet[k], now - age, now) for k, age in query.kinds.as_of.items()}
+        partners = {k: [int(rows[k]["id"][p]) for p in of_stream] for k, of_stream in meet.items()}
         oldest = min(rows[n]["t"][at[n]] for n in core)
-        wanted = (bool(partners[k]) == (how == "semi") for k, how in kinds.items() if how in ("semi", "anti"))
+        wanted = (
+            bool(partners[k]) == (kinds[k] != "anti") for k in partners if kinds[k] not in ("left", "full")
+        )
         if not since <= oldest < until or not all(wanted):
             continue
         choices: list[list[int | None]] = [[ids[n]] if n in ids else [*partners[n]] or [None] for n in shown]
-        waits = "anti" in kinds.values() or [None] in choices
+        waits = query.kinds.late or [None] in choices
         if not waits or _final(query, rows, at) < passed:
             yield from itertools.product(*choices)
     if "full" in kinds.values():
@@ -192,6 +194,12 @@ def with_optional(
             final = _final(query, rows, {b: place}, (a,))
             if place not in matched and since <= time < until and final < passed:
                 yield None, int(number)
+
+
+def _newest(times: Any, places: Sequence[int], low: int, high: int) -> list[int]:
+    """The places with the newest time of a range."""
+    inside = [p for p in places if low <= times[p] <= high]
+    return [p for p in inside if times[p] == max(times[q] for q in inside)]
 
 
 def _partners(
@@ -212,7 +220,8 @@ def _final(
         if any(math.isnan(rows[n][c][at[n]]) for n, c in joined):
             continue
         bounds = {n: query.bounds.matrix[numbers[n]][numbers[k]] for n in at}
-        final = max(final, min(rows[n]["t"][at[n]] + bounds[n] for n in at))
+        last = min(rows[n]["t"][at[n]] + bounds[n] for n in at)
+        final = max(final, max(rows[n]["t"][at[n]] for n in at) if k in query.kinds.as_of else last)
     return final
 
 

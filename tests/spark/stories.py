@@ -61,6 +61,7 @@ class Story:
         self.within = self.windows in ("mixed", "count") and rng.random() < 0.6  # so that all is bounded
         self.budget, self.short = budget or self._budget(), budget is not None
         self.kinds = ["inner"] * len(self.names)
+        self.as_of = [False] * len(self.names)
         if (optional or rng.random() < 0.25) and not self.short:
             self._with_optional_streams()
         self.ample = self.budget.startswith("overload") and rng.random() < 0.4 and not self.short
@@ -105,22 +106,26 @@ class Story:
         kinds = ["inner", *rng.choice(["inner", "left", "semi", "anti"], len(self.names) - 1).tolist()]
         if len(kinds) == 2 and self.graph == ONE_KEY and rng.random() < 0.4:
             kinds[1] = "full"
+        as_of = [i > 0 and kind in ("inner", "left") and rng.random() < 0.25 for i, kind in enumerate(kinds)]
         try:
             streams = [
-                bd.Stream(n, "k" if self.graph == ONE_KEY else None, time="t", window="1 us", how=how)
-                for n, how in zip(self.names, kinds, strict=True)
-            ]
+                bd.Stream(
+                    n, "k" if self.graph == ONE_KEY else None, time="t", how=how,
+                    window=bd.AsOf("1 us") if late else "1 us",
+                )
+                for n, how, late in zip(self.names, kinds, as_of, strict=True)
+            ]  # fmt: skip
             on = None if isinstance(self.graph, str) else self.graph
             bd.JoinQuery(streams, on, where="s0.n < s1.n" if self.graph == NO_KEY else None)
         except bd.BraidedError:
             return
-        self.kinds = kinds
-        if any(kind != "inner" for kind in kinds) and self.budget not in ("", "overload"):
+        self.kinds, self.as_of = kinds, as_of
+        if self.optional and self.budget not in ("", "overload"):
             self.budget = ""
 
     @property
     def optional(self) -> bool:
-        return any(kind != "inner" for kind in self.kinds)
+        return any(kind != "inner" for kind in self.kinds) or any(self.as_of)
 
     def _streams(self) -> int:
         if self.graph == NO_KEY:
@@ -185,6 +190,8 @@ class Story:
             window = "unbounded"
         elif self.windows == "count" and number in (0, 2):
             window = bd.CountWindow(int(rng.integers(1, 5)))
+        if self.as_of[number]:
+            window = bd.AsOf(f"{rng.choice([0, 3, 9, 20])} us")
         punctuation: Any = bd.RangePunctuation("p", "upto") if kind == "range" else None
         arrival: Any = kind if kind in ("clustered", "ordered", "descending") else "any"
         return bd.Stream(
@@ -258,7 +265,10 @@ class Story:
         on = None if isinstance(self.graph, str) else self.graph
         key = "k" if self.graph == ONE_KEY else None
         kinds = zip(self.names, self.kinds, strict=True)
-        streams = [bd.Stream(name, key, time="t", how=how) for name, how in kinds]
+        streams = [
+            bd.Stream(name, key, time="t", how=how, window=bd.AsOf("9 us") if as_of else None)
+            for (name, how), as_of in zip(kinds, self.as_of, strict=True)
+        ]
         return bd.JoinQuery(streams, on, plan=plan, where=next(iter(WHERE))).tree
 
     def _size(self, *few: int) -> int:

@@ -167,3 +167,40 @@ def test_what_spark_cannot_bound_is_refused(spark: SparkSession, tmp_path: Path)
     )
     with pytest.raises(bd.BraidedError, match="hot_keys: stream 'b' is optional"):
         bd.spark.join(bounded, frames, hot_keys={"b": {1: 2}})
+
+
+def test_as_of_joins_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    def query(age: str | None = "3 seconds") -> bd.JoinQuery:
+        prices = bd.AsOf(age) if age else "3 seconds"
+        return bd.JoinQuery(
+            [
+                bd.Stream("a", "k", time="t", window="0 s", lateness="0 s"),
+                bd.Stream("b", "k", time="t", window=prices, lateness="0 s"),
+                bd.Stream("c", "k", time="t", window=bd.AsOf("1 second"), lateness="0 s", how="left"),
+            ],
+            select={"v": "a.v", "b": "b.v", "c": "c.v"},
+        )
+
+    tables = generated(["a", "b", "c"], 600, keys=50)
+    write(tmp_path, tables, 4)
+    streaming = start(bd.spark.join(query(), read(spark, tmp_path, tables), buckets=4), tmp_path)
+    while (bd.spark.metrics(streaming).batches or 0) < 2:
+        assert streaming.isActive, streaming.exception()
+    streaming.stop()
+    for name, table in later(tables).items():
+        add_file(tmp_path / name, 9, table)
+    run(bd.spark.join(query(), read(spark, tmp_path, tables), buckets=4), tmp_path)
+    checkpoint = str(tmp_path / "checkpoint")
+    with pytest.raises(bd.BraidedError, match=r"'b' was joined as of the others \(AsOf\), and that is fixed"):
+        bd.spark.join(query(None), read(spark, tmp_path, tables), buckets=4, resume=checkpoint)
+    newest = "{0}.t = (select max(t) from {0} o where o.k = a.k and o.t <= a.t)"
+    near = "{0}.k = a.k and epoch_us(a.t) - epoch_us({0}.t) <= {1} and " + newest
+    with duckdb.connect() as db:
+        for name, table in tables.items():
+            db.register(name, table)
+        joins = f"a join b on {near.format('b', 3_000_000)} left join c on {near.format('c', 1_000_000)}"
+        wanted = db.sql(f"select a.v, b.v, c.v from {joins}").fetchall()
+    assert sum(c is None for *_, c in wanted) > 30
+    found = results(tmp_path)
+    columns = (found[c].to_pylist() for c in ("v", "b", "c"))
+    assert sorted(zip(*columns, strict=True), key=repr) == sorted(wanted, key=repr)

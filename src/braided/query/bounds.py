@@ -13,6 +13,9 @@ stream i can still meet rows to come: `retention_i = max over j of D[i][j]`.
     orders         0        1 h      a payment comes at most 1 h after its order
     payments       0         0       ... and never before it
 
+Of an as-of stream k the newest row counts that is not after T = max over i of t_i, at most `age` older:
+`D[k][i] = age`, and `D[i][k]` is what D says of T - t_i. That is necessary, not sufficient.
+
 An optional stream (see `outer`) is bounded by the required ones alone, and bounds none of them: two optional
 streams have no bound between them, and required ones are closed without it. A combination of required rows at
 times t_i cannot get a partner of stream k any more once the watermark has passed its *deadline*,
@@ -28,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from braided.query.durations import to_text
+from braided.query.durations import to_text, to_us
 from braided.query.errors import InvalidValue
 from braided.query.stream import Stream
 
@@ -48,6 +51,7 @@ class Bounds:
     matrix: tuple[tuple[int, ...], ...]
     optional: frozenset[int] = frozenset()
     mutual: bool = False
+    as_of: frozenset[int] = frozenset()
 
     @property
     def any(self) -> bool:
@@ -90,6 +94,8 @@ class Bounds:
 
     def deadline_us(self, k: int) -> int | None:
         """Return how long after the newest required row a partner of stream k may come; None: always."""
+        if k in self.as_of:
+            return 0
         bound_us = max(self.matrix[i][k] for i in self.core)
         return None if min(self.matrix[i][k] for i in self.core) >= INFINITE_US else bound_us
 
@@ -111,6 +117,7 @@ class Bounds:
 
 def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, int]]) -> Bounds:
     """Close the bounds of the streams' windows and of `(first, second, low_us, high_us)` entries."""
+    ages_us = {k: to_us(s.as_of.age) for k, s in enumerate(streams) if s.as_of is not None}
     windows_us = [INFINITE_US if s.window_us is None else s.window_us for s in streams]
     size, mutual = range(len(streams)), any(s.how == "full" for s in streams)
     optional = frozenset(i for i in size if streams[i].optional)
@@ -125,10 +132,12 @@ def close(streams: Sequence[Stream], within_us: Sequence[tuple[int, int, int, in
     closed = [list(row) for row in matrix]
     for k in sorted(optional):
         alone = [list(row) for row in closed]
+        for i in core if k in ages_us else ():
+            alone[k][i], alone[i][k] = ages_us[k], max(closed[i][j] for j in core)
         _shorten(alone, sorted([*core, k]), names)
         for i in core:
             matrix[i][k], matrix[k][i] = alone[i][k], alone[k][i]
-    return Bounds(tuple(tuple(row) for row in matrix), optional, mutual)
+    return Bounds(tuple(tuple(row) for row in matrix), optional, mutual, frozenset(ages_us))
 
 
 def _shorten(matrix: Matrix, streams: Sequence[int], names: Sequence[str]) -> None:

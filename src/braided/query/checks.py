@@ -124,7 +124,7 @@ def _columns(stream: Stream) -> str:
 
 
 def _stream(query: JoinQuery, stream: Stream) -> Problems:
-    windowed = next((s for s in query.streams if s.window_us is not None or s.count_window), None)
+    windowed = next((s for s in query.streams if s.window_us is not None or s.count_window or s.as_of), None)
     joined = query.graph.columns(stream.name)
     if stream.time is None and (windowed or query.within):
         why = f"stream {windowed.name!r} has a window" if windowed else "within bounds times"

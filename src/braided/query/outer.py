@@ -8,6 +8,9 @@ of the second one without a partner come, too.
 An optional stream meets the core alone: its equalities, bounds and terms of `where` are with required
 streams. Its terms of `where` belong to the match, as SQL's ON does; those of the core filter the core.
 
+An as-of stream (`window=AsOf(...)`) is looked up for rows of the core, too, though it may be required: of the
+rows that match, the newest counts that is not after the newest time of the core.
+
 In a plan the core is one input: a stream, or what an operator made of all required streams. Optional streams
 are above it.
 """
@@ -19,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from braided.query.condition import Call, Condition, parse
+from braided.query.durations import to_us
 from braided.query.errors import InvalidValue
 from braided.query.plan_tree import Plan, label, leaves, operators
 
@@ -36,11 +40,13 @@ class Kinds:
     def __init__(self, query: JoinQuery) -> None:
         self._query = query
         kinds = {s.name: s.how for s in query.streams}
-        self.core = tuple(n for n, how in kinds.items() if how == "inner")  # have a row in every result
-        self.optional = tuple(n for n, how in kinds.items() if how != "inner")  # may have none
+        self.optional = tuple(s.name for s in query.streams if s.optional)  # may have none, or are looked up
+        self.core = tuple(n for n in kinds if n not in self.optional)  # have a row in every result
+        self.as_of = {s.name: to_us(s.as_of.age) for s in query.streams if s.as_of is not None}
         self.shown = tuple(n for n, how in kinds.items() if how not in ("semi", "anti"))  # have columns there
-        self.settles = not set(kinds.values()) <= {"inner", "semi"}  # results wait for time
-        self.late = "anti" in kinds.values()  # none comes before
+        waits = bool(self.as_of)
+        self.settles = waits or not set(kinds.values()) <= {"inner", "semi"}  # results wait for time
+        self.late = waits or "anti" in kinds.values()  # none comes before
         self.full = "full" in kinds.values()
 
     @functools.cached_property
@@ -71,14 +77,11 @@ class Kinds:
         """
         graph = self._query.graph
         joined = graph.columns(stream.name)
-        if not self.optional or stream.how in ("left", "semi", "anti"):
+        if not self.optional or (stream.optional and not self.full):
             return joined
         if self.full:
             return ()
-        semi = {
-            s.name for s in self._query.streams if s.how == "semi"
-        }  # without a partner there is no result
-        others = {*self.core, *semi} - {stream.name}
+        others = {s.name for s in self._query.streams if s.how in ("inner", "semi")} - {stream.name}
         meeting = [a for a in graph.attributes if others & {name for name, _ in a}]
         return tuple(c for c in joined if any((stream.name, c) in a for a in meeting))
 
@@ -146,7 +149,7 @@ def check_stream(query: JoinQuery, name: str) -> Problems:
     stream = query.streams[query.names.index(name)]
     if not stream.optional:
         return
-    how = f"how={stream.how!r}"
+    how = f"how={stream.how!r}" if stream.as_of is None else f"window=AsOf({stream.as_of.age!r})"
     if name == query.names[0]:
         yield "how", f"{how}: the first stream is required; list a required stream first"
     if stream.how == "full" and len(query.names) > 2:
@@ -175,7 +178,19 @@ def check_stream(query: JoinQuery, name: str) -> Problems:
                     "how",
                     f"select: {output!r} is {source}.{column}, and {why}; leave it out, or use 'left'",
                 )
+    yield from _as_of(query, stream)
     yield from _refused(query)
+
+
+def _as_of(query: JoinQuery, stream: Stream) -> Problems:
+    if stream.as_of is None:
+        return
+    window = f"window=AsOf({stream.as_of.age!r})"
+    if stream.how not in ("inner", "left"):
+        why = f"how={stream.how!r} asks only whether there is a partner"
+        yield "window", f"{window}: {why}; use a time window, or how='left'"
+    if any(stream.name in pair for pair, _ in query.pairs):
+        yield "window", f"{window} says which row of {stream.name!r} counts; leave it out of within"
 
 
 def _refused(query: JoinQuery) -> Problems:

@@ -13,7 +13,7 @@ from braided.query.errors import InvalidType, InvalidValue, about, require_choic
 from braided.query.kinds import column, duration, names, whole
 from braided.query.promises import Arrival, Punctuation, RangePunctuation
 from braided.query.values import Value
-from braided.query.windows import UNBOUNDED, CountWindow, Window
+from braided.query.windows import UNBOUNDED, AsOf, CountWindow, Window
 
 _KEY = names("a column name or several", "column", least=1)
 How: TypeAlias = Literal["inner", "left", "semi", "anti", "full"]
@@ -55,7 +55,8 @@ class Stream(Value):
 
     `key` is one column or several; it is stored as a tuple. `time` is a column, too. `window` is how long a
     row of this stream stays joinable after its own time: give the longest to the stream that comes first.
-    It is a duration, a `CountWindow`, or "unbounded". `lateness` is how far out of order its rows may come.
+    It is a duration, a `CountWindow`, or "unbounded"; with `AsOf` only the newest row counts, as of the time
+    of the others. `lateness` is how far out of order its rows may come.
     Durations are stored as canonical text ("120 minutes" becomes "2 hours").
 
     `freshness` is how old its rows may be in results, where there is an `Overload`: a duration, or with a
@@ -102,8 +103,11 @@ class Stream(Value):
 
     @property
     def optional(self) -> bool:
-        """Whether there may be results without a row of it, or of which its rows are no part."""
-        return self.how != "inner"
+        """Whether there may be results without a row of it, or of which its rows are no part.
+
+        Or whether its row is looked up for the others' once these are there.
+        """
+        return self.how != "inner" or self.as_of is not None
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -135,8 +139,8 @@ class Stream(Value):
 
     @property
     def window_us(self) -> int | None:
-        """The time window in microseconds; None if unbounded or counted in rows."""
-        if isinstance(self.window, CountWindow) or self.window in (None, UNBOUNDED):
+        """The time window in microseconds; None if unbounded, counted in rows, or as of another time."""
+        if isinstance(self.window, CountWindow | AsOf) or self.window in (None, UNBOUNDED):
             return None
         return to_us(self.window)
 
@@ -144,6 +148,11 @@ class Stream(Value):
     def count_window(self) -> CountWindow | None:
         """The count window, if the window is one."""
         return self.window if isinstance(self.window, CountWindow) else None
+
+    @property
+    def as_of(self) -> AsOf | None:
+        """How old its newest row may be, if only that counts."""
+        return self.window if isinstance(self.window, AsOf) else None
 
     @property
     def counts_keys(self) -> bool:

@@ -94,15 +94,16 @@ def members(hint: Any) -> tuple[Any, ...]:
 
 def _reader(kinds: Sequence[Any]) -> Reader | None:
     """Return the reader of one of several kinds of value, or None."""
-    part = next((k for k in kinds if isinstance(k, type) and issubclass(k, Value)), None)
+    parts = [k for k in kinds if isinstance(k, type) and issubclass(k, Value)]
+    part = parts[0] if parts else None
     own = next((k.__metadata__[0] for k in kinds if get_origin(k) is Annotated), None)
     choices = tuple(choice for k in kinds if get_origin(k) is Literal for choice in get_args(k))
 
     def read(owner: str, option: str, value: Any) -> Any:
-        if (value is None and NoneType in kinds) or (part is not None and isinstance(value, part)):
+        if (value is None and NoneType in kinds) or isinstance(value, tuple(parts)):
             return value
         if part is not None and isinstance(value, Mapping):
-            return part.from_dict(value)
+            return next((p for p in parts if set(p.__annotations__) >= set(value)), part).from_dict(value)
         if own is not None:
             return own(owner, option, value)
         if choices:

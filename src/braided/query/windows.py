@@ -23,10 +23,19 @@ class CountWindow(Value):
     per: Per = "key"
 
 
+class AsOf(Value):
+    """Of this stream only the newest row counts that is not after the newest required one: as of that time.
+
+    It may be so much older at most; rows with the same time count together. See `outer`.
+    """
+
+    age: Annotated[Duration, duration]
+
+
 def _time_window(owner: str, option: str, value: Any) -> str:
     unbounded = isinstance(value, str) and value.strip().lower() == UNBOUNDED
     return UNBOUNDED if unbounded else duration(owner, option, value)
 
 
-Window: TypeAlias = Annotated[Duration, _time_window] | CountWindow
+Window: TypeAlias = Annotated[Duration, _time_window] | CountWindow | AsOf
 UNBOUNDED = "unbounded"

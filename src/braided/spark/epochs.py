@@ -202,6 +202,15 @@ def _next(plan: JoinPlan, last: Mapping[str, Any], newest_us: Sequence[int | Non
             "resume: with emit_punctuations a key is complete only once, so windows, within, where, buckets, "
             f"layout and hot keys are fixed; {_REMEDY}"
         )
+    for stream, old in zip(plan.query.streams, before.streams, strict=True):
+        if (stream.as_of is None) != (old.as_of is None):
+            was = "was not" if old.as_of is None else "was"
+            raise InvalidValue(
+                f"resume: stream {stream.name!r} {was} joined as of the others (AsOf), and that is fixed; "
+                f"{_REMEDY}",
+                stream=stream.name,
+                option="window",
+            )
     if any(s.how == "full" for s in plan.query.streams) and _asks(before) != _asks(plan.query):
         raise InvalidValue(
             "resume: in a full join windows, within and where are fixed: a row without a partner would be "

@@ -159,6 +159,9 @@ class Outer:
                 if rows.stream.optional:
                     found = [n for n in range(rows.table.num_rows) if self._meet({**chosen, k: n})]
                     matched |= set(found)
+                    if rows.stream.as_of is not None:
+                        found = [n for n in found if rows.times[n] == max(rows.times[m] for m in found)]
+                        passes &= bool(found) or rows.stream.how == "left"
                     if rows.stream.how in ("semi", "anti"):
                         passes &= bool(found) == (rows.stream.how == "semi")
                     elif found:
@@ -192,8 +195,11 @@ class Outer:
         for a, b, low, high in self.pairs:
             if a in chosen and b in chosen and not low <= times[b] - times[a] <= high:
                 return False
+        now = max((t for i, t in times.items() if not self.streams[i].stream.optional), default=0)
         for i, time in times.items():
-            window_us = self.streams[i].stream.window_us
+            window_us, as_of = self.streams[i].stream.window_us, self.streams[i].stream.as_of
+            if as_of is not None and not 0 <= now - time <= to_us(as_of.age):
+                return False
             if window_us is not None and max(times.values()) - time > window_us:
                 return False
         optional = next(

@@ -28,6 +28,8 @@ class Case:
             self.kinds[-1] = "left"
         if len(self.names) == 2 and rng.random() < 0.4:
             self.kinds[1] = "full"
+        self.as_of = [kind in ("inner", "left") and rng.random() < 0.25 for kind in self.kinds]
+        self.as_of[0] = False
         self.text = bool(rng.random() < 0.3)  # keys whose hashes may collide
         self.ids = 0
 
@@ -41,8 +43,15 @@ class Case:
             index=rng.choice(["auto", "scan", "hash"]),
         )
         streams = [
-            bd.Stream(n, None if on else "k", time="t", window=w, lateness=lateness, how=how)
-            for n, how in zip(self.names, self.kinds, strict=True)
+            bd.Stream(
+                n,
+                None if on else "k",
+                time="t",
+                window=bd.AsOf(w) if as_of else w,
+                lateness=lateness,
+                how=how,
+            )
+            for n, how, as_of in zip(self.names, self.kinds, self.as_of, strict=True)
             if (w := f"{rng.choice([0, 3, 9, 20])} us")
         ]
         plan = rng.choice(["mjoin", "linear"])
@@ -57,7 +66,7 @@ class Case:
             pairs.append(
                 (f"{rng.choice(required)}.{rng.choice(['k', 'm'])}", f"{name}.{rng.choice(['k', 'm'])}")
             )
-            required += [name] if kind == "inner" else []
+            required += [name] if kind == "inner" and not self.as_of[self.names.index(name)] else []
         return pairs
 
     def _where(self) -> str | None:
@@ -245,3 +254,48 @@ def test_results_that_settle_come_in_pieces() -> None:
     live.push({"a": rows([20] * 1000), "b": rows([0])})
     pieces = list(live.stream({"a": rows([90]), "b": rows([90])}, chunk_rows=300))
     assert [piece.num_rows for piece in pieces if piece["b_k"].null_count] == [300, 300, 300, 100]
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_as_of_joins_are_those_of_duckdb(how: str, seed: int) -> None:
+    """It knows neither ties nor how old a row may be: there are none, and that is asked behind the join."""
+    rng = np.random.default_rng(seed)
+    tables = {
+        name: pa.table(
+            {
+                "k": rng.integers(0, 20, rows),
+                "t": pa.array(rng.permutation(4_000)[:rows], pa.timestamp("us")),
+                "id": np.arange(rows),
+            }
+        )
+        for name, rows in (("orders", 300), ("prices", 500), ("rates", 200))
+    }
+    streams = [
+        bd.Stream("orders", "k", time="t", window="0 us", lateness="1 ms"),
+        bd.Stream("prices", "k", time="t", window=bd.AsOf("300 us"), lateness="1 ms", how=how),
+        bd.Stream("rates", "k", time="t", window=bd.AsOf("900 us"), lateness="1 ms", how="left"),
+    ]
+    live, found = bd.LocalJoin(bd.JoinQuery(streams)), []
+    ordered = {name: table.sort_by("t") for name, table in tables.items()}
+    for at in range(0, 4_000, 250):
+        batch = {}
+        for name, table in ordered.items():
+            times = table["t"].cast(pa.int64()).to_numpy()
+            batch[name] = table.filter(pa.array((times >= at) & (times < at + 250)))
+        found.append(live.push(batch))
+    found.append(live.end())
+    with duckdb.connect() as db:
+        for name, table in tables.items():
+            db.register(name, table)
+        near = "epoch_us(o.t) - epoch_us(p.t) <= 300"
+        wanted = db.sql(
+            f"select o.id as o, if({near}, p.id, null) as p, "
+            "if(epoch_us(o.t) - epoch_us(r.t) <= 900, r.id, null) as r "
+            "from orders o asof left join prices p on o.k = p.k and o.t >= p.t "
+            "asof left join rates r on o.k = r.k and o.t >= r.t "
+            f"where {'true' if how == 'left' else near}"
+        ).fetchall()
+    together = pa.concat_tables([f for f in found if f.num_columns])
+    columns = (together[c].to_pylist() for c in ("orders_id", "prices_id", "rates_id"))
+    assert sorted(zip(*columns, strict=True), key=str) == sorted(wanted, key=str)

@@ -36,6 +36,27 @@ def partners_of(
     return found
 
 
+@kernel((LONGS, LONGS, INTS, INTS, LONG, LONG, LONG, LONG, LONGS, FLAGS, LONGS, LONGS, LONGS, LONGS))
+def newest_of(
+    hashes, times, link, head, shift, base, first, visible, keys, keyed, low, high, which, positions
+):
+    """Find the same, of each key only the rows with the newest time in its range."""
+    found = np.int64(0)
+    for i in range(keys.shape[0]):
+        newest, begin = low[i], found
+        p = np.int64(head[slot_of(keys[i], shift)]) if keyed[i] else np.int64(first - 1)
+        while p >= first:
+            q = p - base
+            if (p < visible) & (hashes[q] == keys[i]) & (newest <= times[q]) & (times[q] <= high[i]):
+                if times[q] > newest:
+                    newest, found = times[q], begin
+                if found < which.shape[0]:
+                    which[found], positions[found] = i, p
+                found += 1
+            p = np.int64(link[q])
+    return found
+
+
 @kernel((LONGS, LONGS, INTS, LONG, LONG, LONG, LONG, LONGS, FLAGS, LONGS, LONGS, LONGS, LONGS))
 def partners_among_all(
     hashes, times, link, base, first, visible, most, keys, keyed, low, high, which, positions

@@ -2,7 +2,7 @@
 
 Rows of the core's side, or of what operators above it made, are looked up in the stream's side. What hashes
 do not settle is compared: true keys, further columns that both have, and the terms of `where` about the
-stream.
+stream. Of an as-of stream the newest of these are partners.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.kernels.partners import partners_among_all, partners_of
+from braided.engine.kernels.partners import newest_of, partners_among_all, partners_of
 from braided.engine.operators import predicate
 from braided.engine.operators.inputs import Input
 from braided.engine.operators.layout import Layout, key_format_of
@@ -25,7 +25,8 @@ from braided.query.condition import Condition
 from braided.query.join_graph import ColumnName
 from braided.query.join_query import JoinQuery
 
-_FEW, _MOST = 1024, 1 << 62
+_FEW, _MOST, _NEWEST = 1024, 1 << 62, -1
+_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Partners:
         graph, operator = query.graph, query.kinds.operator_of(stream)
         self._stream, self._core, self._match, self._text = stream, core, match, query.where or ""
         self._numbers = {name: query.names.index(name) for name in (stream, *core)}
-        self._bounds = query.bounds.matrix
+        self._bounds, self._age_us = query.bounds.matrix, query.kinds.as_of.get(stream)
         own = {layout.stream.name: layout for layout in layouts}[stream]
         self._places = {(stream, column): place for place, column in enumerate(own.columns)}
         key = graph.key(operator)
@@ -97,8 +98,12 @@ class Partners:
 
     def any(self, asking: Asking, side: SideState | None, visible: int | None = None) -> Bools:
         """Tell which rows have a partner among the stored rows, or those before `visible`."""
-        alone = not self._equal and self._match is None  # then the first that is found is one
-        return self.find(asking, side, visible, most=1 if alone else _MOST).counts > 0
+        return self.find(asking, side, visible, most=1 if self._alone else _MOST).counts > 0
+
+    @property
+    def _alone(self) -> bool:
+        """Whether what is found is a partner: nothing is left to be compared."""
+        return not self._equal and self._match is None
 
     def find(
         self, asking: Asking, side: SideState | None, visible: int | None = None, *, most: int = _MOST
@@ -107,9 +112,14 @@ class Partners:
         rows = len(asking.positions)
         if side is None or not rows or not side.rows:
             return Matches(np.zeros(0, np.int64), np.zeros(0, np.int64), rows)
+        newest = self._age_us is not None and most > 1
+        if newest and not self._alone and rows > _AT_A_TIME:  # all that match are compared
+            parts = np.array_split(asking.positions, -(-rows // _AT_A_TIME))
+            return _together([self.find(Asking(asking.source, asking.side, p), side, visible) for p in parts])
         columns = asking.gather(dict.fromkeys(self._asked))
         keyed = valid_keys([columns[c] for c in self._asked])
         hashes = self._keys.hashes([columns[c] for c in self._asked], rows)
+        most = _NEWEST if newest and self._alone else most
         which, positions = _looked_up(
             side, side.count if visible is None else visible, most, hashes,
             np.ones(rows, np.bool_) if keyed is None else keyed, *self._range(asking),
@@ -117,11 +127,19 @@ class Partners:
         holds = self._holding(asking, side, which, positions)
         if holds is not None:
             which, positions = which[holds], positions[holds]
+        if newest and not self._alone and len(which):
+            times = side.columns.at("time", positions)
+            latest = np.full(rows, times.min(), np.int64)
+            np.maximum.at(latest, which, times)
+            which, positions = which[times == latest[which]], positions[times == latest[which]]
         return Matches(which, positions, rows)
 
     def _range(self, asking: Asking) -> tuple[Int64s, Int64s]:
         """The times from and up to which partners of each row may be."""
         rows, k = len(asking.positions), self._numbers[self._stream]
+        if self._age_us is not None:
+            high = np.maximum.reduce([asking.times(name) for name in self._core])
+            return high - self._age_us, high
         low, high = np.full(rows, -INFINITE_US, np.int64), np.full(rows, INFINITE_US, np.int64)
         for name in self._core:
             i = self._numbers[name]
@@ -149,6 +167,13 @@ class Partners:
         return keep
 
 
+def _together(parts: Sequence[Matches]) -> Matches:
+    """Matches of rows that come one behind the other."""
+    begins = np.cumsum([0, *(part.rows for part in parts)])
+    which = [part.which + begin for part, begin in zip(parts, begins[:-1], strict=True)]
+    return Matches(np.concatenate(which), np.concatenate([p.positions for p in parts]), int(begins[-1]))
+
+
 def _looked_up(
     side: SideState, visible: int, most: int, hashes: Int64s, keyed: Bools, low: Int64s, high: Int64s
 ) -> tuple[Int64s, Int64s]:
@@ -157,7 +182,10 @@ def _looked_up(
     while True:
         out = np.empty(room, np.int64), np.empty(room, np.int64)
         asked = hashes, keyed, low, high, *out
-        if side.index.scanned:
+        if most == _NEWEST:
+            links = side.index.by_key()
+            found = int(newest_of(c["hash"], c["time"], *links, c.base, c.first, visible, *asked))
+        elif side.index.scanned:
             found = int(partners_among_all(*arrays, c.base, c.first, visible, most, *asked))
         else:
             head, shift = side.index.head, side.index.shift

@@ -128,7 +128,7 @@ class _Pass:
     ) -> None:
         self._host, self._node, self._core, self._filter = host, node, core, filter_
         self._partners, self._needs, self._late = partners, needs, late
-        self._left = [name for name in partners if name not in needs]
+        self._shown = [name for name in partners if name in host.query.kinds.shown]
         self._early = Early(host, node, core, tuple(partners)) if host.query.promises else None
         self._lowered = NOTHING  # rows that are final earlier than the column says, and when
 
@@ -199,9 +199,9 @@ class _Pass:
         for name, wanted in self._needs.items():
             asking = self._chosen(asking, self._partners[name].any(asking, tree.sides.get(name)) == wanted)
         if not self._late:  # what has all its partners came when the last one did
-            has = [self._partners[name].any(asking, tree.sides.get(name)) for name in self._left]
+            has = [self._partners[name].any(asking, tree.sides.get(name)) for name in self._shown]
             asking = self._chosen(asking, ~np.logical_and.reduce(has))
-        found = {name: self._partners[name].find(asking, tree.sides.get(name)) for name in self._left}
+        found = {name: self._partners[name].find(asking, tree.sides.get(name)) for name in self._shown}
         rows, chosen = _combined(found, len(asking.positions))
         lacking = np.zeros(len(rows), np.bool_)
         for at in chosen.values():
@@ -274,7 +274,7 @@ def _passes(host: Host) -> Iterator[_Pass]:
 
     joined, core = query.kinds, query.kinds.core
     of_core = {name: partners(name, core, joined.match(name)) for name in joined.optional}
-    needs = {name: kinds[name] == "semi" for name in joined.optional if kinds[name] in ("semi", "anti")}
+    needs = {name: kinds[name] != "anti" for name in joined.optional if kinds[name] not in ("left", "full")}
     yield _Pass(host, joined.core_node, core, joined.match(None), of_core, needs, late=joined.late)
     if joined.full:
         (first,), (second,) = core, joined.optional

@@ -105,7 +105,12 @@ def _optional(query: JoinQuery) -> Iterator[str]:
     core = " and ".join(query.kinds.core)
     for name in query.kinds.optional:
         stream = query.streams[query.names.index(name)]
-        yield f"{stream.how}: a row of {core} comes {_KINDS[stream.how].format(name)}"
+        if stream.as_of is not None:
+            none = "null where there is none" if stream.how == "left" else "not at all without one"
+            newest = f"the newest row of {name}, at most {stream.as_of.age} older (ties together)"
+            yield f"as of: a row of {core} comes with {newest}; {none}"
+        else:
+            yield f"{stream.how}: a row of {core} comes {_KINDS[stream.how].format(name)}"
         if stream.how == "semi":
             continue
         late_us = query.bounds.deadline_us(query.names.index(name))
@@ -113,8 +118,9 @@ def _optional(query: JoinQuery) -> Iterator[str]:
         if late_us is not None:
             when = f"once the watermark {f'is {to_text(late_us)} after' if late_us else 'has passed'} it"
         earlier = f"{', ' if late_us is not None else ', or '}earlier if {name} closes the key"
-        yield f"  that there is none is known {when}{earlier if stream.promises and query.promises else ''}"
-    if any(s.how == "anti" for s in query.streams) and len(query.kinds.optional) > 1:
+        what = "that there is none" if stream.as_of is None else "which one"
+        yield f"  {what} is known {when}{earlier if stream.promises and query.promises else ''}"
+    if query.kinds.late and len(query.kinds.optional) > 1:
         yield "  nothing comes before that"
 
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from braided.query.plan_tree import Plan
 from braided.query.promises import Arrival
 from braided.query.sql.words import Words
-from braided.query.windows import UNBOUNDED, CountWindow, Per
+from braided.query.windows import UNBOUNDED, AsOf, CountWindow, Per
 
 _BUDGETS: dict[str, tuple[str, Any]] = {  # option, an example of the value
     "PROBES": ("probes", 1000),
@@ -31,14 +31,19 @@ def _punctuation(words: Words) -> str | dict[str, str]:
     return {"flag": flag, "upto": words.name("a column after UPTO").text}
 
 
-def _window(words: Words) -> str | CountWindow:
+def _window(words: Words) -> str | CountWindow | AsOf:
     if words.accept("UNBOUNDED"):
         return UNBOUNDED
     at = words.peek()
+    if words.accept("AS", "OF"):
+        with words.blaming(at):
+            return AsOf(words.quoted("WINDOW AS OF", "1 hour"))
     if at.kind == "text":
         return words.read().text
     if not words.accept("ROWS"):
-        words.wrong(at, f"WINDOW needs '2 hours', ROWS 100 PER KEY, or UNBOUNDED; got {at.shown}")
+        words.wrong(
+            at, f"WINDOW needs '2 hours', ROWS 100 PER KEY, AS OF '1 hour', or UNBOUNDED; got {at.shown}"
+        )
     rows = words.number("WINDOW ROWS")
     per: Any = words.choice("PER", [p.upper() for p in get_args(Per)]) if words.accept("PER") else "key"
     with words.blaming(at):
