@@ -30,7 +30,8 @@ HERE = Path(__file__).parent
 JOBS: dict[str, tuple[str, ...]] = {  # and which query it is, where a script has several
     "ecommerce/job.yaml": ("shipped",),
     "ecommerce/unpaid.yaml": ("unpaid",),
-    "ads/job.yaml": (),
+    "ads/job.yaml": ("attributed",),
+    "ads/unclicked.yaml": ("unclicked",),
     "sensors/job.yaml": (),
     "news/job.yaml": (),
     "nexmark/q3.yaml": ("q3",),

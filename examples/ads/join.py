@@ -1,4 +1,4 @@
-"""Which impression and which click led to a conversion, with a state that is small all the same.
+"""Which impression and which click led to a conversion, and which were never clicked, with a small state.
 
     python examples/ads/join.py [--spark]    # in this process; with --spark on Spark, too
 
@@ -32,7 +32,7 @@ _SPAN_US = _DAYS * 24 * 60 * _MINUTE_US
 _LINK_US, _TOLD_US = 30 * _MINUTE_US, 10 * _MINUTE_US
 
 
-def query(*, told: bool = True) -> bd.JoinQuery:
+def attributed(*, told: bool = True) -> bd.JoinQuery:
     """Clicked within 30 minutes, bought within 7 days; `told`: use what the stream of clicks promises."""
     over = bd.RangePunctuation("expired", "upto") if told else "expired"
     return bd.JoinQuery(
@@ -56,6 +56,21 @@ def query(*, told: bool = True) -> bd.JoinQuery:
         },
         tuning=bd.Tuning(purge="immediate"),
     )
+
+
+def unclicked() -> bd.JoinQuery:
+    """Impressions that nobody has clicked while their links worked; no window, but what clicks announce."""
+    over = bd.RangePunctuation("expired", "upto")
+    return bd.JoinQuery(
+        [
+            bd.Stream("impressions", "id", time="shown_at", window="unbounded", unique=True),
+            bd.Stream("clicks", "id", time="clicked_at", how="anti", punctuation=over),
+        ],
+        tuning=bd.Tuning(purge="immediate"),
+    )
+
+
+QUERIES = {"attributed": attributed, "unclicked": unclicked}
 
 
 def tables(impressions: int = IMPRESSIONS, *, seed: int = 0) -> dict[str, pa.Table]:
@@ -94,35 +109,39 @@ def _table(columns: dict[str, object], time: str, us: np.ndarray) -> pa.Table:
     return table.slice(0, int(np.count_nonzero(us < _SPAN_US)))
 
 
-def main(folder: Path, impressions: int = IMPRESSIONS) -> pa.Table:
+def main(folder: Path, impressions: int = IMPRESSIONS) -> dict[str, pa.Table]:
     """Write the streams into a folder, a file a day, join them, and return the results."""
     batches = by_period(tables(impressions), TIMES, BATCHES)
     write_batches(folder, batches)
-    told, untold, found = bd.LocalJoin(query()), bd.LocalJoin(query(told=False)), []
+    told, untold, found = bd.LocalJoin(attributed()), bd.LocalJoin(attributed(told=False)), []
+    missed, of_nobody = bd.LocalJoin(unclicked()), []
     for day, batch in enumerate(batches, 1):
         found.append(told.push(batch))
         untold.push(batch)
+        of_nobody.append(missed.push({name: batch[name] for name in missed.query.names}))
         kept = f"stored {_stored(told)}; without promises {_stored(untold)}"
         print(f"day {day}: {found[-1].num_rows} new results; {kept}")
     results = pa.concat_tables([*found, told.end()])
     print(
         f"{results.num_rows} results, the same without promises: {untold.stats().results == results.num_rows}"
     )
-    return results
+    alone = pa.concat_tables(of_nobody)
+    print(f"{alone.num_rows:,} impressions without a click; stored {_stored(missed)}")
+    return {"attributed": results, "unclicked": alone}
 
 
 def _stored(live: bd.LocalJoin) -> str:
     return ", ".join(f"{stream.live_rows:,} {name}" for name, stream in live.stats().streams.items())
 
 
-def on_spark(spark: SparkSession, data: Path, out: Path) -> None:
-    """The same join of the same files on Spark, one of each stream a batch; results are Parquet files."""
-    frames = {}
-    for name in TIMES:
+def on_spark(spark: SparkSession, data: Path, out: Path, asked: str) -> None:
+    """One of the joins of the same files on Spark, one of each stream a batch; results are Parquet files."""
+    query, frames = QUERIES[asked](), {}
+    for name in query.names:
         path = str(data / name)
         rows = spark.readStream.schema(spark.read.parquet(path).schema)
         frames[name] = rows.option("maxFilesPerTrigger", 1).parquet(path)
-    joined = bd.spark.join(query(), frames, buckets=2)
+    joined = bd.spark.join(query, frames, buckets=2)
     writer = joined.writeStream.option("checkpointLocation", str(out / "checkpoint"))
     streaming = writer.trigger(availableNow=True).start(str(out / "results"))
     streaming.awaitTermination()
@@ -133,4 +152,5 @@ if __name__ == "__main__":
     here = Path(__file__).parent
     main(here / "data")
     if "--spark" in sys.argv:
-        on_spark(bd.spark.session("ads"), here / "data", here / "out" / "python")
+        for asked in QUERIES:
+            on_spark(bd.spark.session("ads"), here / "data", here / "out" / "python" / asked, asked)

@@ -34,7 +34,8 @@ SMALL: dict[str, Callable[[Path], Any]] = {
 WRITTEN: dict[str, Callable[[], bd.JoinQuery]] = {
     "ecommerce/job.yaml": ecommerce.shipped,
     "ecommerce/unpaid.yaml": ecommerce.unpaid,
-    "ads/job.yaml": ads.query,
+    "ads/job.yaml": ads.attributed,
+    "ads/unclicked.yaml": ads.unclicked,
     "sensors/job.yaml": sensors.query,
     "news/job.yaml": news.query,
     "nexmark/q3.yaml": auctions.q3,
@@ -83,16 +84,21 @@ def test_oracle_ecommerce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_oracle_ads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = ads.main(tmp_path, 10_000)
-    assert found.num_rows > 10
-    assert_same_bag(found, expected(ads.query(), ads.tables(10_000)))
-    assert "the same without promises: True" in capsys.readouterr().out
+    found, made = ads.main(tmp_path, 10_000), ads.tables(10_000)
+    assert found["attributed"].num_rows > 10
+    assert_same_bag(found["attributed"], expected(ads.attributed(), made))
+    out = capsys.readouterr().out
+    assert "the same without promises: True" in out
+    alone, clicked = found["unclicked"]["impressions_id"].to_pylist(), set(made["clicks"]["id"].to_pylist())
+    told = [upto for upto in made["clicks"]["upto"].to_pylist() if upto is not None]
+    assert sorted(alone) == [i for i in range(max(told) + 1) if i not in clicked]
+    assert f"{len(alone):,} impressions without a click; stored {10_000 - max(told) - 1} impressions" in out
 
 
 def test_ads_forget_impressions_that_nobody_can_click_any_more() -> None:
     kept = {}
     for told in (True, False):
-        live = bd.LocalJoin(ads.query(told=told))
+        live = bd.LocalJoin(ads.attributed(told=told))
         live.push(ads.tables(10_000))
         live.push({})
         kept[told] = live.stats().streams["impressions"].live_rows

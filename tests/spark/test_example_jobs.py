@@ -55,8 +55,8 @@ def _ecommerce(spark: SparkSession, folder: Path) -> pa.Table:
 
 def _ads(spark: SparkSession, folder: Path) -> pa.Table:
     write_batches(folder, by_period(ads.tables(10_000), ads.TIMES, 2))
-    ads.on_spark(spark, folder, folder)
-    return expected(ads.query(), ads.tables(10_000))
+    ads.on_spark(spark, folder, folder, "attributed")
+    return expected(ads.attributed(), ads.tables(10_000))
 
 
 def _sensors(spark: SparkSession, folder: Path) -> pa.Table:

@@ -57,6 +57,27 @@ def newest_of(
     return found
 
 
+@kernel((LONGS, LONGS, LONGS, FLAGS, LONGS, LONGS, LONGS, LONGS))
+def newest_in_order(hashes, times, keys, keyed, low, high, which, places):
+    """Find the same among rows in order of keys and times: their places in that order."""
+    found = np.int64(0)
+    for i in range(keys.shape[0]):
+        begin, end = np.int64(0), np.int64(hashes.shape[0] if keyed[i] else 0)
+        while begin < end:  # up to the first row that is behind
+            middle = (begin + end) // 2
+            if hashes[middle] < keys[i] or (hashes[middle] == keys[i] and times[middle] <= high[i]):
+                begin = middle + 1
+            else:
+                end = middle
+        at = begin - 1
+        while at >= 0 and hashes[at] == keys[i] and times[at] == times[begin - 1] and times[at] >= low[i]:
+            if found < which.shape[0]:
+                which[found], places[found] = i, at
+            found += 1
+            at -= 1
+    return found
+
+
 @kernel((LONGS, LONGS, INTS, LONG, LONG, LONG, LONG, LONGS, FLAGS, LONGS, LONGS, LONGS, LONGS))
 def partners_among_all(
     hashes, times, link, base, first, visible, most, keys, keyed, low, high, which, positions

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from braided.engine.kernels.partners import newest_of, partners_among_all, partners_of
+from braided.engine.kernels.partners import newest_in_order, newest_of, partners_among_all, partners_of
 from braided.engine.operators import predicate
 from braided.engine.operators.inputs import Input
 from braided.engine.operators.layout import Layout, key_format_of
@@ -27,6 +27,7 @@ from braided.query.join_query import JoinQuery
 
 _FEW, _MOST, _NEWEST = 1024, 1 << 62, -1
 _AT_A_TIME = 4096
+_SAMPLE, _SORTING = 1024, 8  # stored rows that are met in the time it takes to sort one
 
 
 @dataclass(frozen=True)
@@ -179,10 +180,16 @@ def _looked_up(
 ) -> tuple[Int64s, Int64s]:
     c, room = side.columns, 2 * len(hashes) + _FEW
     arrays = c["hash"], c["time"], c["link"]
+    sorted_ = most == _NEWEST and len(hashes) * _met(c.held("hash")) > _SORTING * side.rows
+    order = _in_order(side, visible, int(low.min()), int(high.max())) if sorted_ else None
     while True:
         out = np.empty(room, np.int64), np.empty(room, np.int64)
         asked = hashes, keyed, low, high, *out
-        if most == _NEWEST:
+        if order is not None:
+            found = int(newest_in_order(c.at("hash", order), c.at("time", order), *asked))
+            if found <= room:
+                return out[0][:found], order[out[1][:found]]
+        elif most == _NEWEST:
             links = side.index.by_key()
             found = int(newest_of(c["hash"], c["time"], *links, c.base, c.first, visible, *asked))
         elif side.index.scanned:
@@ -193,3 +200,22 @@ def _looked_up(
         if found <= room:
             return out[0][:found], out[1][:found]
         room = found
+
+
+def _met(hashes: Int64s) -> float:
+    """Estimate how many rows of one key there are, by how often keys of a sample are the same."""
+    sample = hashes[:: max(1, len(hashes) // _SAMPLE)]
+    rows, keys = len(sample), len(np.unique(sample))
+    alike = rows - keys
+    return len(hashes) / keys if alike > keys else len(hashes) * 2 * alike / rows**2
+
+
+def _in_order(side: SideState, visible: int, since_us: int, until_us: int) -> Int64s:
+    """The positions of the rows before `visible` with times in a range, in order of keys and times."""
+    c = side.columns
+    hashes, times = (c.between(name, c.first, visible) for name in ("hash", "time"))
+    chosen = side.index.linked()[: len(times)] & (times >= since_us) & (times <= until_us)
+    if side.purges:
+        chosen &= ~c.between("gone", c.first, visible)
+    places = np.flatnonzero(chosen)
+    return places[np.lexsort((times[places], hashes[places]))] + c.first
