@@ -109,3 +109,12 @@ def test_a_query_that_idles_long_keeps_its_numbers() -> None:
     assert measures.metrics(query).results == 49  # type: ignore[arg-type]
     query.runId = "another"
     assert measures.metrics(query).results == 0  # type: ignore[arg-type]
+
+
+def test_rows_that_wait_for_partners_are_counted() -> None:
+    waits = "125 rows may still get partners; what comes without one comes once the watermark has passed"
+    text = said(metrics({"a": SOME, "b": SOME}, unsettled_rows=125))
+    assert f"{waits}." in text
+    ends = dataclasses.replace(SOME, punctuations=3)
+    text = said(metrics({"a": SOME, "b": ends}, unsettled_rows=125))
+    assert f"{waits}, or a stream has closed the key." in text

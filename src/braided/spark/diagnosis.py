@@ -44,7 +44,9 @@ def explain(seen: JoinMetrics) -> Iterator[str]:
     yield from _closed(seen)
     if seen.unsettled_rows:
         waiting = _counted(seen.unsettled_rows, "row")
-        yield f"{waiting} may still get partners; what comes without one comes once the watermark has passed."
+        closes = any(s.closed_keys or s.punctuations for s in seen.streams.values())
+        when = f"once the watermark has passed{', or a stream has closed the key' if closes else ''}"
+        yield f"{waiting} may still get partners; what comes without one comes {when}."
     yield from _half_joins(seen)
     yield from _rationing(seen)
     if rows := sum(s.spilled_rows for s in seen.streams.values()):
