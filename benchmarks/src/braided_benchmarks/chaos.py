@@ -16,6 +16,7 @@ for. With `--optional` it is a left and an anti join, and what waits at the end 
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --limit 100000 --defer
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --optional --keys 2
     python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --promises --optional
+    python -m braided_benchmarks.chaos --kills 10 --seed 1 --suicide --as-of --keys 2
     python -m braided_benchmarks.chaos --keys 2 --overload '{"probes": 2000}' --freshness "9 seconds"
     python -m braided_benchmarks.chaos --kills 0 --executor-kills 3 --dawdle --master cluster
 """
@@ -41,7 +42,7 @@ import pyarrow.parquet as pq
 
 from braided.testing.samples.files import committed_files
 from braided_benchmarks.chaos_child import NO_TROUBLE, Pass, Trouble, session, streams, troubled
-from braided_benchmarks.chaos_work import LAST_KEY, Ended, Optional, Promised, Windowed, Work
+from braided_benchmarks.chaos_work import LAST_KEY, AsOfs, Ended, Optional, Promised, Windowed, Work
 from braided_benchmarks.children import after_some_batches, start_child, to_the_end
 from braided_benchmarks.cluster import cluster
 
@@ -248,6 +249,7 @@ def main() -> None:
     options.add_argument("--keys", type=int, choices=LAST_KEY, default=1, help="two make two stages")
     options.add_argument("--promises", action="store_true", help="punctuated streams without windows")
     options.add_argument("--optional", action="store_true", help="a left and an anti join")
+    options.add_argument("--as-of", action="store_true", help="two as-of streams")
     options.add_argument("--limit", type=int, default=0, help="bytes of memory")
     options.add_argument("--defer", action="store_true", help="with a limit: merges wait")
     options.add_argument("--overload", default="", help="options of `Overload`, as JSON")
@@ -258,6 +260,7 @@ def main() -> None:
     work: Work = Windowed(given.keys, given.limit, given.defer, given.overload, given.freshness)
     if given.promises or given.optional:
         work = Promised() if not given.optional else Ended() if given.promises else Optional(given.keys)
+    work = AsOfs(given.keys) if given.as_of else work
     if given.child is not None:
         child(given.child, given.master, trouble, work)
         return

@@ -6,7 +6,8 @@ the time. There the sink must also hold one announcement of each complete key, a
 rows that may still join: both are counted out of the whole input, by the rules of `docs/howto/promises.md`.
 `Windowed` may have a memory budget; with `defer` what is owed at the end is asked for. It may have an
 `Overload`, too: then results may be missing, and none wrong or doubled. `Optional` is a left
-and an anti join: what waits for its deadline at the end is asked for, too. `Ended` is one with promises.
+and an anti join: what waits for its deadline at the end is asked for, too. `Ended` is one with promises;
+`AsOfs` is an as-of join.
 """
 
 from __future__ import annotations
@@ -163,6 +164,45 @@ class Optional(Work):
     def generate(self, root: Path, batches: int, seed: int) -> None:
         """Keys at random."""
         _in_order(root, batches, seed, keys=4_000, nulls=0.02)
+
+
+@dataclass(frozen=True)
+class AsOfs(Optional):
+    """Rows of a with the newest of b before them, which must be there, and of c, or null."""
+
+    columns: ClassVar[tuple[str, ...]] = ("a_v", "b_v", "c_v")
+
+    @property
+    def flags(self) -> list[str]:
+        """As options of the command line."""
+        return ["--as-of", "--keys", str(self.keys)]
+
+    @property
+    def wanted(self) -> str:
+        """All rows of a with one of b."""
+
+        def newest(stream: str, own: str, other: str) -> str:
+            near = f"{own} = {other} and epoch_us(a.t) - epoch_us({stream}.t) between 0 and {WINDOW_S}000000"
+            times = (
+                f"(select a.v as of_v, max({stream}.t) as t from a join {stream} on {near} group by a.v) x"
+            )
+            again = f"a on a.v = of_v join {stream} on {own} = {other} and {stream}.t = x.t"
+            return f"(select of_v, {stream}.v from {times} join {again})"
+
+        b, c = newest("b", "a.k", "b.k"), newest("c", *self._last)
+        return f"select a.v, b.v, c.v from a join {b} b on b.of_v = a.v left join {c} c on c.of_v = a.v"
+
+    def query(self) -> bd.JoinQuery:
+        """The join, on one key or two."""
+        age = bd.AsOf(f"{WINDOW_S} seconds")
+        return bd.JoinQuery(
+            [
+                bd.Stream("a", key="k", time="t", window="0 seconds", lateness="0 seconds"),
+                bd.Stream("b", key="k", time="t", window=age, lateness="0 seconds"),
+                bd.Stream("c", key="k", time="t", window=age, lateness="0 seconds", how="left"),
+            ],
+            on=[("a.k", "b.k"), self._last],
+        )
 
 
 def _in_order(root: Path, batches: int, seed: int, *, keys: int, nulls: float = 0.0) -> None:
