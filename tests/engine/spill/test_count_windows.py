@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import braided as bd
@@ -54,6 +55,33 @@ def test_oracle_every_flush(flush: Any, turn: int) -> None:
         found.append(live.end())
         assert spilled > 0
         assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), wanted)
+
+
+@pytest.mark.parametrize("seed", [*seeds(4), 29])
+def test_oracle_rows_that_waited_are_owed_though_a_batch_brings_none(seed: int) -> None:
+    """A stream is idle, so the watermark moves: rows that waited are joined, with rows on disk, too."""
+    tables = {
+        name: table.sort_by("t")
+        for name, table in random_tables(seed, names_of(3), rows=80, keys=8, span_us=200).items()
+    }
+    first = pc.field("t") < pa.scalar(100, pa.int64()).cast(pa.timestamp("us"))
+    early, later = ({n: t.filter(which) for n, t in tables.items()} for which in (first, ~first))
+    streams = [
+        dataclasses.replace(s, idle_after="5 seconds")
+        for s in (counted("s0", 1), counted("s1", None, "30 us"), counted("s2", 4))
+    ]
+    memory = dataclasses.replace(small(seed, flush="adaptive-global", defer=True), limit=4096)
+    query, later = bd.JoinQuery(streams, memory=memory), {**later, "s0": later["s0"].slice(0, 0)}
+    live = bd.LocalJoin(query)
+    found = [live.push(early, now=1000), live.push(later, now=1004)]
+    found += [live.push({}, now=1004) for _ in range(9)]  # nothing is owed any more
+    assert sum(s.spilled_rows for s in live.stats().streams.values()) > 0
+    before = live.stats().watermark_us
+    found += [live.push({}, now=1006), live.push({}, now=1007)]
+    assert (live.stats().watermark_us or 0) > (before or 0)
+    found.append(live.end())
+    came = {n: pa.concat_tables([early[n], later[n]]) for n in tables}
+    assert_same_bag(pa.concat_tables([t for t in found if t.num_columns]), expected(query, came))
 
 
 def lasting(

@@ -212,7 +212,8 @@ class Spilling(Feature):
             side.tick = self.disk.tick
 
     def arrived(self, operator: int, place: int, rows: Rows) -> None:
-        """Count what arrives by group."""
+        """Count what arrives by group; also in a batch without rows, if some waited for the watermark."""
+        self.owes |= any(self.disk.generations)
         self.disk.statistics.arrived(operator, place, rows)
         self.deadlines.arrived(operator, rows)
         if self.memory.one_sided:
