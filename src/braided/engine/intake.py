@@ -61,8 +61,9 @@ class Arrival:
 
     @property
     def whole(self) -> bool:
-        """Whether every row that came can join: none was late, none had a null."""
-        return self.late is None and not self.null_keys and not self.null_times
+        """Whether every row that came can join: none was late, none had a null, also where that is stored."""
+        keyed = self.rows.linked is None or bool(self.rows.linked.all())
+        return keyed and self.late is None and not self.null_keys and not self.null_times
 
     @property
     def late_rows(self) -> int:

@@ -143,6 +143,14 @@ def test_rows_without_a_key_settle_at_once_and_stay_for_no_time() -> None:
     assert live_rows(live) == [0, 1]
 
 
+def test_rows_without_a_key_end_no_cluster() -> None:
+    streams = [stream("orders", arrival="clustered"), stream("payments", punctuation="p", how="left")]
+    live = bd.LocalJoin(bd.JoinQuery(streams))
+    for key in (8, None, 8):
+        live.push({"orders": orders(key), "payments": rows(99)})
+    assert live.stats().streams["orders"].closed_keys == 0
+
+
 @pytest.mark.parametrize(("how", "came"), [("anti", ["1@0"]), ("semi", [])])
 def test_anti_and_semi_rows_end_with_a_key(how: str, came: list[str]) -> None:
     live = payments(how)

@@ -40,6 +40,7 @@ class Bucketing:
         self._held_bytes = 0
         self.counts: Counter[str] = Counter()
         self.early = 0  # rows that can join, and were dropped
+        self.keyless = 0  # rows that are stored, and meet nothing
         self.reads = False  # whether the task could read which
         self.newest_us: int | None = None
 
@@ -109,8 +110,8 @@ class Bucketing:
         row = Packed(
             self._labels[0], self._number, self._part, self._seq, newest_us=self.newest_us,
             rows_upto=upto[0], rows_total=upto[-1], began_us=self._began_us, leaves_us=leaves_us,
-            dropped=self.counts["null_keys"] + self.counts["null_times"], joining=self._joining,
-            early=self.early, reads=self.reads,
+            dropped=self.counts["null_keys"] + self.counts["null_times"] + self.keyless,
+            joining=self._joining, early=self.early, reads=self.reads,
         )._replace(**others)  # fmt: skip
         behind = zip(self._labels[1:], upto[:-1], upto[1:], strict=True)
         rest = (row._replace(bucket=b, rows_before=n, rows_upto=m) for b, n, m in behind)

@@ -203,4 +203,8 @@ def _joinable(layout: Layout, batch: pa.RecordBatch, bucketing: Bucketing) -> pa
         bucketing.saw(event.newest_us)
     dropped = 0 if valid is None else int((~valid).sum())
     bucketing.counts.update(rows_in=batch.num_rows, null_times=nulls, null_keys=dropped - nulls)
-    return batch.filter(pa.array(valid)) if dropped else batch
+    kept = batch.filter(pa.array(valid)) if dropped else batch
+    if layout.needed != layout.joined and stream.promises:
+        keyed = valid_keys([kept.column(c) for c in layout.joined])
+        bucketing.keyless += 0 if keyed is None else int((~keyed).sum())
+    return kept
