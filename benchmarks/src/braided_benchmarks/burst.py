@@ -221,12 +221,11 @@ def _kept_pace(load: Load, plan: str, root: Path, exact: Run, db: duckdb.DuckDBP
 def _same_when_killed(load: Load, plan: str, root: Path, kills: int, db: duckdb.DuckDBPyConnection) -> bool:
     fixed = {"probes": 4 * load.rows}
     steady = run(root, "steady", plan, fixed, buckets=1)
-    killed = next(
-        (again for seed in range(_TRIES) if planned(
-            again := run(root, f"killed-{seed}", plan, fixed, buckets=1, kills=kills, seed=seed)
-        ) == planned(steady)), None,
-    )  # fmt: skip
-    if killed is None:
+    for seed in range(_TRIES):
+        killed = run(root, f"killed-{seed}", plan, fixed, buckets=1, kills=kills, seed=seed)
+        if planned(killed) == planned(steady):
+            break
+    else:
         print(f"  killed {kills} times, {_TRIES} times over: Spark planned other batches each time")
         return False
     found(db, steady, "steady")

@@ -236,6 +236,17 @@ def _behind(pack: Pass, trouble: Pass, packer: Any) -> Pass:
     return (lambda batches: trouble(pack(batches))) if packer.func.__name__ == "repack" else pack
 
 
+def _work(given: argparse.Namespace) -> Work:
+    """What is joined, as the options say."""
+    if given.as_of:
+        return AsOfs(given.keys)
+    if given.promises:
+        return Ended() if given.optional else Promised()
+    if given.optional:
+        return Optional(given.keys)
+    return Windowed(given.keys, given.limit, given.defer, given.overload, given.freshness)
+
+
 def main() -> None:
     """The campaign, from the command line."""
     options = argparse.ArgumentParser(description="Kill a running join; nothing may be missing or doubled.")
@@ -257,10 +268,7 @@ def main() -> None:
     options.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     trouble = Trouble(given.suicide, given.dawdle)
-    work: Work = Windowed(given.keys, given.limit, given.defer, given.overload, given.freshness)
-    if given.promises or given.optional:
-        work = Promised() if not given.optional else Ended() if given.promises else Optional(given.keys)
-    work = AsOfs(given.keys) if given.as_of else work
+    work = _work(given)
     if given.child is not None:
         child(given.child, given.master, trouble, work)
         return

@@ -20,9 +20,7 @@ from braided.engine.sides.side import SideState
 from braided.policies.arrays import Int64s
 from braided.query.plan_tree import Plan
 
-Lowered: TypeAlias = tuple[
-    Int64s, Int64s
-]  # positions, and the watermark that their last partners do not survive
+Lowered: TypeAlias = tuple[Int64s, Int64s]  # positions of rows, and when they are final
 NOTHING: Lowered = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 

@@ -230,8 +230,8 @@ class Promises(Feature):
             return None
         keys = concat_keys(touched)
         keys = keys.pick(keys.first_ones() & ~(ledger.announced.contains(keys) | ledger.done.contains(keys)))
-        closed, finished, _ = self._judge.judged(ledger, keys)
-        keys = keys.pick(finished | (closed.all(axis=0) & ~self._judge.wait(keys)))
+        judged = self._judge.judged(ledger, keys)
+        keys = keys.pick(judged.finished | (judged.closed.all(axis=0) & ~judged.waits))
         if not len(keys):
             return None
         ledger.announce(keys)
@@ -256,9 +256,7 @@ class Promises(Feature):
 
     def _settled_keys(self) -> Keys:
         """The keys of the core's rows: what has settled by a closed key must not do so again."""
-        query = self.host.query
-        nodes = [query.kinds.core_node, *(query.kinds.optional if query.kinds.full else ())]
-        sides = [side for node in nodes if (side := self.host.tree.sides.get(node)) is not None]
+        sides = [side for side in self.host.tree.sides.values() if "final" in side.columns]
         return _each_once([stored_keys(side) for side in sides]) if sides else Keys(np.empty(0, np.int64))
 
     def settle(self, ledger: Ledger, keys: Keys) -> None:
@@ -272,12 +270,12 @@ class Promises(Feature):
 
         Closed keys of hidden rows are remembered, unless these are `shown`.
         """
-        closed, finished, stay = self._judge.judged(ledger, keys, shown)
-        hidden = self._judge.hidden(keys) if shown is None else np.zeros(len(keys), np.bool_)
+        judged = self._judge.judged(ledger, keys, shown)
+        closed, hidden, stay = judged.closed, judged.hidden, judged.hidden | judged.waits
         gone: dict[Plan, Bools] = {}
         for node, side in self.host.tree.sides.items():
             places = [self.host.query.names.index(name) for name in leaves(node)]
-            gone[node] = (finished | self._judge.closed_beside(closed, places)) & ~stay
+            gone[node] = (judged.finished | self._judge.closed_beside(closed, places)) & ~stay
             if gone[node].any():
                 purged = purge(side, keys.pick(gone[node]))
                 if isinstance(node, str):

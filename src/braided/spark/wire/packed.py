@@ -37,17 +37,16 @@ class Packed(NamedTuple):
     """A row on its way to a bucket, by the bucket's label.
 
     `stream` is which of the stage's inputs it is about; `part` and `seq` number the sender and its rows, so
-    that a bucket can sort them. `rows_in`, `null_keys`, `null_times` and the punctuations are to be added
-    up over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
+    that a bucket can sort them. `rows_in`, `null_keys`, `null_times` and the punctuations are to be added up
+    over all buckets. Control rows tell every bucket `newest_us`, how many rows were `dropped` because they
     cannot join (or kept for an outer join, without a key), when the task began by its own clock, and, of the
     rows that can join, how many go to the buckets before this one, up to it, and in total, and how many there
     were before they were copied (`joining`), how many were dropped `early`, and whether the task `reads`
-    which. The heartbeat's tell the
-    recorded time, the number of the run and what was `decided` for the bucket: its part of a budget, and the
-    rows that all buckets let in (-1: nothing). In a query of several stages `leaves_us` are the newest times
-    of all streams. A blob holds rows, or punctuations if it is `closing`; if it is `copied`, another bucket
-    counts them. If it is `told`, it holds the values that a stream promises something about, of rows that may
-    have gone to other buckets.
+    which. The heartbeat's tell the recorded time, the number of the run and what was `decided` for the
+    bucket: its part of a budget, and the rows that all buckets let in (-1: nothing). In a query of several
+    stages `leaves_us` are the newest times of all streams. A blob holds rows, or punctuations if it is
+    `closing`; if it is `copied`, another bucket counts them. If it is `told`, it holds the values that a
+    stream promises something about, of rows that may have gone to other buckets.
     """
 
     bucket: int
